@@ -73,12 +73,12 @@ def _build_contract(elem_id: str, parts: PageParts) -> list[Any]:
             elem_id=f"{elem_id}-instruction",
         )
     with gr.Row(elem_classes="ask-row"):
-        steps = _number(_("Steps"), parts.min_steps, parts.max_steps, f"{elem_id}-steps")
+        steps = _number(_("Steps per document"), parts.min_steps, parts.max_steps, f"{elem_id}-steps")
         tokens = _number(
             _("Longest passage, in tokens (parts of words)"), LEAST_CHUNK_TOKENS, MOST_CHUNK_TOKENS, f"{elem_id}-tokens"
         )
         overlap = _number(
-            _("Repeated from the passage before, in tokens"), 0, MOST_CHUNK_TOKENS // 2, f"{elem_id}-overlap"
+            _("Overlap with the previous passage, in tokens"), 0, MOST_CHUNK_TOKENS // 2, f"{elem_id}-overlap"
         )
     return [instruction, steps, tokens, overlap]
 

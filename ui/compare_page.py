@@ -21,6 +21,7 @@ from ui.named_fields import NamedFields
 from ui.render.comparison import render_welcome
 from ui.search_fields import SIDE, SIDE_PARAMETERS, SIDES, for_script
 from ui.search_page import ACT_SCRIPT, MODES
+from ui.skip_link import build_skip_link
 from ui.streams import skipping_none
 
 # Highlights a passage together with its lines and its counterpart.
@@ -111,6 +112,7 @@ def _build_fields(handlers: CompareHandlers, parts: PageParts) -> _Fields:
             scale=8,
             elem_id="query",
         )
+        build_skip_link("comparison")
         submit = gr.Button(_("Compare"), variant="primary", scale=0, min_width=112, elem_id="submit")
     lenses = handlers.lens_choices()
     with gr.Row(elem_classes="ask-row sides"):

@@ -14,6 +14,7 @@ from app.ports.services import Documents, Fetching, Reindexing
 from app.types.defaults import MAX_DOCUMENTS_AT_ONCE, UNDO_S
 from app.types.documents import Collection, Document, DocumentState
 from app.types.upkeep import ReindexState
+from app.types.uris import shown_address
 from ui.collection_handlers import MAX_NAME_CHARS
 from ui.document_view import read_document
 from ui.handler_inputs import read_choice, read_text
@@ -137,7 +138,7 @@ class DocumentHandlers:
         title = name_of(document)
         job = self.catalog.latest_jobs([document.id]).get(document.id)
         if job is None:
-            raise ConflictError(_("“{title}” has no active job. Reload the page.").format(title=title))
+            raise ConflictError(_("“{title}” is not being processed any more. Reload the page.").format(title=title))
         if action == "retry":
             self.catalog.retry(job.id)
             return render_note(_("“{title}” is being reindexed.").format(title=title))
@@ -189,7 +190,7 @@ class DocumentHandlers:
         url = read_text(data.get("url"), name="address", max_chars=MAX_URL_CHARS)
         if action == "retry-url":
             self.fetching.retry(name, url)
-            return render_note(_("{url} is being fetched again.").format(url=url))
+            return render_note(_("{url} is being fetched again.").format(url=shown_address(url)))
         self.fetching.forget(name, url)
         return ""
 

@@ -31,7 +31,7 @@ ALL_QUERIES = later("All queries")
 SAMPLES = {ALL_QUERIES: None, **{f"A sample of {size}": size for size in (20, 50, 100, 200, 500)}}
 STEPS = (1, 2, 3, 5, 10, 15, 20, 40)
 POLICIES = {
-    later("As judged"): InstructionChoice(),
+    later("As in the judgements"): InstructionChoice(),
     later("No instruction"): InstructionChoice(InstructionPolicy.NONE),
     later("Model default"): InstructionChoice(InstructionPolicy.DEFAULT),
 }
@@ -79,7 +79,9 @@ class EvaluateHandlers:
         tuning = self.tuning.tune(read_choice(collection, name="collection"))
         if tuning.is_applied:
             return render_note(_("Better weights were found and are now in use. Undo restores the defaults."))
-        return render_note(_("No other weights do better on judgements that were held back. Nothing has changed."))
+        return render_note(
+            _("No other weights do better on the judgements that were set aside as a check. Nothing has changed.")
+        )
 
     def undo_tuning(self, collection: object) -> str:
         self.tuning.undo(read_choice(collection, name="collection"))

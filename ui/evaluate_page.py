@@ -96,7 +96,7 @@ def build_evaluate_page(site: gr.Blocks, parts: PageParts) -> None:
     )
     gr.HTML(
         html(
-            '<div class="page-head"><h1>[[How good are the results?]]</h1><p>[[Run judged queries with several '
+            '<div class="page-head"><h1>[[How good are the hits?]]</h1><p>[[Run judged queries with several '
             "settings and see which setting finds the right documents.]]</p></div>"
         ),
         js_on_load=None,
@@ -157,7 +157,7 @@ def _build_plan(handlers: EvaluateHandlers, parts: PageParts) -> _Plan:
                 label=_("Instructions to compare"), min_width=260, elem_id="evaluate-instructions",
             )  # fmt: skip
             start = gr.Button(  # disabled until the page has loaded
-                _("Measure"), variant="primary", scale=0, min_width=132, elem_id="evaluate-start", interactive=False
+                _("Evaluate"), variant="primary", scale=0, min_width=132, elem_id="evaluate-start", interactive=False
             )
         with (
             gr.Accordion(_("More settings"), open=False, elem_id="evaluate-more"),
@@ -168,7 +168,7 @@ def _build_plan(handlers: EvaluateHandlers, parts: PageParts) -> _Plan:
                 info=_("The same documents, indexed with other settings."), min_width=240, elem_id="evaluate-compare",
             )  # fmt: skip
             judged_by = choice_field(
-                [], value=[], multiselect=True, label=_("Judged by"), info=_("Empty: everybody."),
+                [], value=[], multiselect=True, label=_("Judged by"), info=_("Leave it empty for everyone."),
                 min_width=200, elem_id="evaluate-judges",
             )  # fmt: skip
             max_queries = choice_field(
@@ -183,12 +183,12 @@ def _build_plan(handlers: EvaluateHandlers, parts: PageParts) -> _Plan:
 def _build_results() -> _Results:
     progress = gr.HTML("", elem_id="evaluate-progress", js_on_load=CANCEL_SCRIPT)
     with gr.Row(elem_classes="ask-row result-controls", visible=False, elem_id="evaluate-controls") as controls:
-        run = choice_field([], label=_("Measurement"), min_width=260, scale=3, elem_id="evaluate-run")
+        run = choice_field([], label=_("Evaluation"), min_width=260, scale=3, elem_id="evaluate-run")
         measure = gr.Dropdown(
             [(each.label, each.value) for each in Measure], value=Measure.NDCG_10.value, label=_("Measure shown"),
             min_width=140, filterable=False, elem_id="evaluate-measure",
         )  # fmt: skip
-        baseline = choice_field([], label=_("Against"), min_width=220, scale=2, elem_id="evaluate-baseline")
+        baseline = choice_field([], label=_("Compared with"), min_width=220, scale=2, elem_id="evaluate-baseline")
     report = gr.HTML("", elem_id="evaluate-report", js_on_load=None)
     return _Results(controls, run, measure, baseline, progress, report, gr.Timer(POLL_SECONDS, active=False))
 

@@ -31,6 +31,8 @@ _HEARTBEAT = "/gradio_api/heartbeat/"
 _CORS = "access-control-"
 # Gradio builds the addresses of a page from these, although the client chooses them: no proxy is named in them.
 _NAMED_SERVERS = frozenset({b"x-forwarded-host", b"x-gradio-server"})
+# The form of a refusal follows Accept; its language follows the cookie of the language switch and Accept-Language.
+_NOT_CACHED = {"Cache-Control": "no-store", "Vary": "Accept, Accept-Language, Cookie"}
 
 
 class QueueSessions:
@@ -137,12 +139,12 @@ def _without_cors(send: Send) -> Send:
 async def _refuse(scope: Scope, receive: Receive, send: Send) -> None:
     """Answers 404: a page for a person whose browser opens an address, a problem for everything else."""
     is_person = scope["method"] in ("GET", "HEAD") and "text/html" in Headers(scope=scope).get("accept", "").lower()
-    page = HTMLResponse(render_missing_page(), 404, {"Cache-Control": "no-store"}) if is_person else _refusal()
-    await page(scope, receive, send)
+    answer = HTMLResponse(render_missing_page(), 404, _NOT_CACHED) if is_person else _refusal()
+    await answer(scope, receive, send)
 
 
 def _refusal() -> JSONResponse:
     """In the language of the request."""
     detail = _("There is no page, file or action at this path. The pages start at /; /docs describes the API.")
     problem = {"title": "Not Found", "status": 404, "detail": detail}
-    return JSONResponse(problem, 404, media_type="application/problem+json")
+    return JSONResponse(problem, 404, _NOT_CACHED, media_type="application/problem+json")

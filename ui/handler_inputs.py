@@ -19,7 +19,7 @@ FIELDS = (
     later("query"),
     later("instruction"),
     later("number of steps"),
-    later("number of results"),
+    later("number of hits"),
     later("collection"),
     later("lens"),
     later("name of the lens"),
@@ -45,7 +45,7 @@ FIELDS = (
     later("phrase"),
     later("choice"),
     later("import"),
-    later("measurement"),
+    later("evaluation"),
     later("collections"),
     later("ways to find"),
     later("numbers of steps"),
@@ -115,9 +115,10 @@ def describe_error(error: Exception) -> str:
     incident = uuid.uuid4().hex[:8]
     logger.error("page handler failed, incident %s", incident, exc_info=error)
     return render_error(
-        _("Internal error. If it happens again, search the server log for incident {incident}.").format(
-            incident=incident
-        ),
+        _(
+            "Internal error. Try again. If it fails again, tell the operator of this server the incident number "
+            "{incident}."
+        ).format(incident=incident),
         title=_("That did not work"),
     )
 

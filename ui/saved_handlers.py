@@ -108,7 +108,7 @@ class SavedHandlers:
 
     def _save(self, name: str, question: SearchQuestion) -> str:
         saved = self.searches.save(name or self._free_name(question), question)
-        return render_note(_("Saved as “{name}”. See the Saved page.").format(name=saved.name))
+        return render_note(_("Saved as “{name}”. You find it on the Saved page.").format(name=saved.name))
 
     def _free_name(self, question: SearchQuestion) -> str:
         """The query, with a number if another search has that name."""

@@ -204,12 +204,14 @@ class SearchHandlers(LensHandlers):
         )
         if is_taken_back:
             self.catalog.delete_judgement(judgement)
-            return render_note(_("Your rating of “{value}” was removed.").format(value=document.title or document.uri))
+            return render_note(
+                _("Your judgement of “{value}” was removed.").format(value=document.title or document.uri)
+            )
         self.catalog.save_judgement(judgement)
         said = (
-            _("Saved: “{name}” answers this query. Use your ratings under Evaluate.")
+            _("Saved: “{name}” answers this query. The Evaluate page uses your judgements.")
             if judgement.grade
-            else _("Saved: “{name}” does not answer this query. Use your ratings under Evaluate.")
+            else _("Saved: “{name}” does not answer this query. The Evaluate page uses your judgements.")
         )
         return render_note(said.format(name=name_of(document)))
 

@@ -36,6 +36,7 @@ from ui.search_fields import (
     label_of,
 )
 from ui.search_handlers import SearchHandlers
+from ui.skip_link import build_skip_link
 from ui.streams import skipping_none
 
 FIRST_LENS = 0  # none: without an instruction the ranking is the base model's, the best where only an answer is wanted
@@ -135,6 +136,7 @@ def _build_fields(handlers: SearchHandlers, parts: PageParts) -> _Fields:
             autofocus=True,
             elem_id="query",
         )
+        build_skip_link("passages")
         collection = choice_field([], label=_("Collection"), min_width=0, elem_id="collection")
         lens = choice_field(
             handlers.lens_choices(),
@@ -211,7 +213,7 @@ def _build_settings(lens_values: str, parts: PageParts) -> tuple[Any, ...]:
             )
         with gr.Row(elem_classes="ask-row"):
             steps = count_slider(parts.max_steps, parts.default_steps, _("Steps of refinement"), "steps-slider")
-            limit = count_slider(MAX_RESULTS, DEFAULT_RESULTS, _("Number of results"), "limit")
+            limit = count_slider(MAX_RESULTS, DEFAULT_RESULTS, _("Number of hits"), "limit")
         with gr.Row(elem_classes="ask-row"):
             diversity = gr.Slider(
                 0,
@@ -226,7 +228,7 @@ def _build_settings(lens_values: str, parts: PageParts) -> tuple[Any, ...]:
             )
             second_look = gr.Checkbox(
                 value=True,
-                label=_("Compare the first passages again"),
+                label=_("Rank the first hits again"),
                 info=_("With an instruction: more accurate, but slower."),
                 min_width=220,
                 elem_id="second-look",

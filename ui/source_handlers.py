@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from app.errors import ForbiddenError, InputError, UnknownCollectionError
 from app.ports.sources import RecurringSources
 from app.types.sources import MAX_PATTERN_CHARACTERS, MAX_PATTERNS, SourceKind, SourceOptions
+from app.types.uris import shown_address
 from ui.handler_inputs import read_choice, read_text
 from ui.language import _
 from ui.render.sources import render_sources
@@ -48,7 +49,9 @@ class SourceHandlers:
             return self._add(collection, data)
         if action == "run-source":
             found = self.sources.hurry(read_choice(data.get("subject"), name="choice"))
-            return render_note(_("{name} will be fetched as soon as a worker is free.").format(name=found.address))
+            return render_note(
+                _("{name} will be synced as soon as the server is free.").format(name=shown_address(found.address))
+            )
         if action == "delete-source":
             self.sources.delete(read_choice(data.get("subject"), name="choice"))
             return render_note(_("The source was removed. Its documents are kept."))
@@ -72,7 +75,9 @@ class SourceHandlers:
                 read_text(data.get("credentials"), name="name", max_chars=100),
             ),
         )
-        return render_note(_("{name} will be fetched as soon as a worker is free.").format(name=found.address))
+        return render_note(
+            _("{name} will be synced as soon as the server is free.").format(name=shown_address(found.address))
+        )
 
     def _credentials(self) -> list[str]:
         try:

@@ -24,10 +24,9 @@ from app.catalog.tables import (
     is_running,
 )
 from app.errors import CollectionPausedError, ConflictError, LeaseLostError, UnknownDocumentError, UnknownJobError
-from app.types.documents import MAX_ATTEMPTS, DocumentState, Job, JobKind, JobPriority, JobState
+from app.types.documents import MAX_ATTEMPTS, MAX_PAUSES, DocumentState, Job, JobKind, JobPriority, JobState
 
 MAX_PAUSE = timedelta(minutes=1)
-MAX_PAUSES = 1440  # about a day of one-minute pauses
 _CANCELLED = "Ingestion cancelled. Add the document again, or delete it."
 _DELETE_CANCELLED = "Deletion cancelled. Add the document again to make it searchable, or delete it."
 _STATE_BY_KIND = {JobKind.INGEST: DocumentState.QUEUED, JobKind.DELETE: DocumentState.DELETING}

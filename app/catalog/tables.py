@@ -300,6 +300,7 @@ class JobRow(Table):
             created_at=self.created_at,
             finished_at=self.finished_at,
             priority=self.priority,
+            pauses=self.pauses,
         )
 
 

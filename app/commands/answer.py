@@ -98,7 +98,7 @@ def print_answer(found: Answer) -> None:
             page = f", page {passage.chunk.page}" if passage.chunk.page is not None else ""
             title = passage.document.title or passage.document.uri
             typer.echo(
-                f"[{passage.number}] {terminal.printable(title)}{page}  {terminal.printable(passage.document.uri)}"
+                f"[{passage.number}] {terminal.printable(title)}{page}  {terminal.address(passage.document.uri)}"
             )
 
 

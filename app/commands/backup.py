@@ -111,6 +111,6 @@ def _print_changed_settings(settings: Settings, facts: BackupFacts) -> None:
 
 def _print_uris(uris: tuple[str, ...]) -> None:
     for uri in uris[:_MAX_LISTED]:
-        typer.echo(f"  {terminal.printable(uri)}", err=True)
+        typer.echo(f"  {terminal.address(uri)}", err=True)
     if len(uris) > _MAX_LISTED:
         typer.echo(f"  {len(uris) - _MAX_LISTED} more", err=True)

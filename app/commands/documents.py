@@ -88,5 +88,5 @@ def move_documents(
     """
     with open_services() as services:
         for document, _ in services.library.move_documents(document_ids, to):
-            typer.echo(f"{document.uri} is {document.id} in {document.collection}.")
+            typer.echo(f"{terminal.address(document.uri)} is {document.id} in {document.collection}.")
     typer.echo("A running `gircse up` or `gircse worker` ingests them there.")

@@ -267,7 +267,7 @@ def _delete(services: Services, gone: list[DocumentKey], collection: str, outcom
         return
     if not yes:
         for key in gone[:10]:
-            typer.echo(f"  gone: {terminal.printable(key.uri)}", err=True)
+            typer.echo(f"  gone: {terminal.address(key.uri)}", err=True)
         question = f"Delete {len(gone)} documents of {collection!r} whose files or rows are gone?"
         if not typer.confirm(question, err=True):
             raise ConflictError("Nothing was deleted. Existing files were queued; see `gircse jobs list`.")

@@ -17,6 +17,7 @@ from app.maintenance.index_probe import probe_index, sample_of
 from app.maintenance.vector_check import compare_vectors
 from app.settings import Settings
 from app.types.documents import StoredFile, utc_now
+from app.types.uris import shown_address
 
 if TYPE_CHECKING:  # avoids importing SQL
     from app.catalog import SqlCatalog
@@ -93,12 +94,12 @@ def _check_files(settings: Settings, *, reads: bool) -> Finding:
     textless = [file for file in files if file.is_read and not _has_text(blobs, file, reads=reads)]
     errors, advice = [], []
     if damaged:
-        uris = ", ".join(file.uri for file in islice(damaged, _MAX_LISTED))
+        uris = ", ".join(shown_address(file.uri) for file in islice(damaged, _MAX_LISTED))
         errors.append(f"{len(damaged)} stored files are missing or altered, such as {uris}")
         backup = last_backup(settings.backup_directory) or "FILE"
         advice.append(f"Run: gircse restore {backup} --files. Or add them again, as by gircse ingest.")
     if lost := [file for file in textless if file not in damaged]:
-        uris = ", ".join(file.uri for file in islice(lost, _MAX_LISTED))
+        uris = ", ".join(shown_address(file.uri) for file in islice(lost, _MAX_LISTED))
         errors.append(f"{len(lost)} extracted texts are missing or altered, such as {uris}")
         advice.append(f"{REBUILD}.")
     if errors:

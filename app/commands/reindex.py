@@ -90,6 +90,6 @@ def _print_summary(target: Collection, report: ReindexReport) -> None:
         f"chunks. To undo: `gircse rollback {target.name}`."
     )
     for uri, reason in list(report.unreadable.items())[:MAX_LISTED]:
-        typer.echo(f"  not searchable: {terminal.printable(uri)}: {terminal.printable(reason)}", err=True)
+        typer.echo(f"  not searchable: {terminal.address(uri)}: {terminal.printable(reason)}", err=True)
     if len(report.unreadable) > MAX_LISTED:
         typer.echo(f"  not searchable: {len(report.unreadable) - MAX_LISTED} more", err=True)

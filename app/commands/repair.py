@@ -95,7 +95,7 @@ def delete_damaged_points(services: Services, collection: Collection, ids: Seque
         f"{len(ids)} points of {collection.name!r} are damaged; creating them again from {len(sound)} documents."
     )
     for document_id in documents.keys() - sound:
-        uri = terminal.printable(documents[document_id].uri)
+        uri = terminal.address(documents[document_id].uri)
         typer.echo(f"  not repaired, because its file is damaged, too: {uri}", err=True)
 
 
@@ -137,7 +137,7 @@ def _rebuild(reindexer: Reindexer, collection: Collection) -> None:
     reindexer.end_rebuild(collection.name)
     typer.echo(f"Rebuilt {collection.name!r}: {report.documents} documents with {report.chunks} chunks.")
     for uri, reason in list(report.unreadable.items())[:_MAX_LISTED]:
-        typer.echo(f"  not searchable: {terminal.printable(uri)}: {terminal.printable(reason)}", err=True)
+        typer.echo(f"  not searchable: {terminal.address(uri)}: {terminal.printable(reason)}", err=True)
 
 
 def _drop_damaged_standby(services: Services, name: str) -> None:
@@ -166,7 +166,7 @@ def _reparse_damaged_texts(services: Services, is_trusted: Callable[[str], bool]
                 if services.blobs.is_sound(file.content_hash):
                     services.catalog.consistency.queue_again(file.document_id)
                 else:
-                    uri = terminal.printable(file.uri)
+                    uri = terminal.address(file.uri)
                     typer.echo(f"  not repaired, because its file is lost or damaged, too: {uri}", err=True)
     run_queued_jobs(services)
 
@@ -230,9 +230,7 @@ def _uri_of(services: Services, difference: Discrepancy) -> str:
         return ""
     payloads = services.index.payloads(difference.index, difference.ids[:1])
     metadata = next((each.get("metadata") for each in payloads.values()), None)
-    return (
-        f", {terminal.printable(str(metadata['uri']))}" if isinstance(metadata, Mapping) and "uri" in metadata else ""
-    )
+    return f", {terminal.address(str(metadata['uri']))}" if isinstance(metadata, Mapping) and "uri" in metadata else ""
 
 
 def run_queued_jobs(services: Services) -> None:

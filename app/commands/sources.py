@@ -63,7 +63,7 @@ def add_source(
         found = catalog.sources.add(
             target, kind, address, every=every, removes=removes, owner=OPERATOR.name, options=options
         )
-    typer.echo(f"Added {found.address} to {target!r} as {found.id}; a running worker syncs it now.")
+    typer.echo(f"Added {terminal.address(found.address)} to {target!r} as {found.id}; a running worker syncs it now.")
 
 
 @sources.command("list")
@@ -78,7 +78,7 @@ def list_sources(collection: InCollection = None, as_json: terminal.JsonLines = 
         (
             each.id,
             each.kind.value,
-            each.address,
+            terminal.address(each.address),
             each.items,
             each.changed,
             each.removed,
@@ -97,7 +97,7 @@ def list_sources(collection: InCollection = None, as_json: terminal.JsonLines = 
 def run_source(source_id: Id) -> None:
     """Schedule the next sync of a source for now."""
     with open_catalog() as catalog:
-        typer.echo(f"{catalog.sources.hurry(source_id).address} is due now.")
+        typer.echo(f"{terminal.address(catalog.sources.hurry(source_id).address)} is due now.")
 
 
 @sources.command("delete")

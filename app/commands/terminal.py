@@ -17,6 +17,7 @@ from rich.text import Text
 from app.search.soft_tokens import CONVERGENCE_TOLERANCE, converged_step, group_refinement
 from app.types.documents import ChunkKind
 from app.types.search import ALL_COLLECTIONS, Exclusion, ExclusionEffect, Hit, Match, SearchResult
+from app.types.uris import shown_address
 from app.types.values import ValueScope, ValueSummary
 from embedder.refinement_steps import RefinementStep
 
@@ -40,6 +41,11 @@ stderr = Console(highlight=False, emoji=False, markup=False, stderr=True)
 def printable(text: str) -> str:
     """`text` with control characters replaced, because a document could control the terminal with them."""
     return "".join("\ufffd" if unicodedata.category(char) == "Cc" and char not in "\n\t" else char for char in text)
+
+
+def address(uri: str) -> str:
+    """The address of a document, readable and without control characters."""
+    return printable(shown_address(uri))
 
 
 def print_json_lines(values: Iterable[object]) -> None:
@@ -170,7 +176,7 @@ def _hit(hit: Hit, *, names_collection: bool) -> RenderableType:
         title.append(f"  {hit.document.collection}", style="green")
     page = "" if hit.chunk.page is None else f"  page {hit.chunk.page}"
     place = f"  {printable(hit.chunk.context)}" if " › " in hit.chunk.context else ""
-    title.append(f"  {printable(hit.document.uri)}{page}{place}", style="dim")
+    title.append(f"  {address(hit.document.uri)}{page}{place}", style="dim")
     if hit.excluded is not None:
         title.append(f"  about {printable(hit.excluded)}", style="yellow")
     if hit.value is not None:

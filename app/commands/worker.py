@@ -19,8 +19,9 @@ from app.commands.wiring import wiring
 from app.errors import ConflictError
 from app.runtime.worker_lock import WorkerLock
 from app.services import Services
-from app.types.documents import MAX_ATTEMPTS, JobKind, JobState
+from app.types.documents import JobKind, JobState
 from app.types.upkeep import JobReport
+from app.types.uris import shown_address
 
 if TYPE_CHECKING:  # avoids importing SQL
     from app.catalog import SqlCatalog
@@ -145,8 +146,7 @@ class JobFollower:
         if job.state is JobState.CANCELLED and not self._reports_cancelled:
             return
         if job.state is not JobState.DONE:
-            is_content = job.state is JobState.DEAD and job.attempts < MAX_ATTEMPTS  # no further attempt would help
-            target = self.unreadable if is_content and self._is_optional(report.uri) else self.failures
+            target = self.unreadable if job.is_refused and self._is_optional(report.uri) else self.failures
             target.add(shown_uri(report.uri) or job.document_id, job.error or f"the job was {job.state}")
             return
         self.done += 1
@@ -157,8 +157,8 @@ class JobFollower:
 
 
 def shown_uri(uri: str) -> str:
-    """The path of a file, with the row if there is one; other URIs as they are."""
+    """The path of a file, with the row if there is one; other URIs readable."""
     if not uri.startswith("file:"):
-        return uri
+        return shown_address(uri)
     file, hash_sign, row = uri.partition("#")
     return url2pathname(urlsplit(file).path) + hash_sign + row

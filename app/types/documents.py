@@ -83,6 +83,7 @@ class JobPriority(StrEnum):
 
 
 MAX_ATTEMPTS = 5  # of a job, unless a retry cannot help
+MAX_PAUSES = 1440  # of a job, about a day of one-minute pauses
 
 
 class JobState(StrEnum):
@@ -270,6 +271,12 @@ class Job:
     created_at: datetime
     finished_at: datetime | None
     priority: JobPriority = JobPriority.BULK
+    pauses: int = 0  # times it waited for an unavailable part
+
+    @property
+    def is_refused(self) -> bool:
+        """Ended at its first attempt, as no other one can succeed until the file or the server's settings change."""
+        return self.state is JobState.DEAD and self.attempts < MAX_ATTEMPTS and self.pauses < MAX_PAUSES
 
 
 class FacetValue(NamedTuple):

@@ -1,4 +1,5 @@
-"""URIs of uploads: `upload://PATH`, percent-encoded by RFC 3987, so that the file's name can be recovered."""
+"""URIs of uploads: `upload://PATH`, percent-encoded by RFC 3987, so that the file's name can be recovered. URIs of all
+kinds for display."""
 
 from __future__ import annotations
 
@@ -13,6 +14,9 @@ _SCHEME = re.compile("[a-zA-Z][a-zA-Z0-9+.-]*")
 _WITH_HOST = frozenset({"http", "https", "ftp", "file"})
 _CONTROLS = frozenset({"Cc", "Cf", "Zl", "Zp"})  # controls, marks of direction, line separators
 _ESCAPE = re.compile("%[0-9A-Fa-f]{2}")
+_ESCAPES = re.compile(f"(?:{_ESCAPE.pattern})+")
+_HOST = re.compile("[a-zA-Z][a-zA-Z0-9+.-]*://[^/?#]*")
+_UNRESERVED = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~")
 
 
 def upload_uri(path: str) -> str:
@@ -54,8 +58,15 @@ def name_in(uri: str) -> str:
 
 
 def shown_address(uri: str) -> str:
-    """The URI for display: of an upload the decoded path, else unchanged."""
-    return path_in(uri) if uri.startswith(UPLOAD) else uri
+    """The URI for display: of an upload the decoded path, of others the URI with readable letters, as in browsers.
+
+    Escapes stay where their character would change the meaning of the URI, is invisible (spaces, controls, marks of
+    direction) or is not UTF-8, and in the host.
+    """
+    if uri.startswith(UPLOAD):
+        return path_in(uri)
+    host = found[0] if (found := _HOST.match(uri)) else ""
+    return host + (_ESCAPES.sub(lambda escapes: _readable(escapes[0]), uri[len(host) :]) if host else uri)
 
 
 def _path(uri: str) -> tuple[str, bool]:
@@ -71,6 +82,17 @@ def _path(uri: str) -> tuple[str, bool]:
         return rest, True  # an upload of an old release may contain an unescaped ? or #
     path = re.split(r"[?#]", rest, maxsplit=1)[0]
     return (path.partition("/")[2] if scheme.lower() in _WITH_HOST else path), True
+
+
+def _readable(escapes: str) -> str:
+    """Decodes a run of escapes, apart from reserved and invisible characters."""
+    try:
+        text = unquote(escapes, errors="strict")
+    except UnicodeDecodeError:
+        return escapes
+    return "".join(
+        each if each in _UNRESERVED or (each > "\x7f" and _is_plain(each)) else _escaped(each) for each in text
+    )
 
 
 def _is_plain(character: str) -> bool:

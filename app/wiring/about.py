@@ -20,13 +20,13 @@ PACKAGES = ("gircse-search", "torch", "transformers", "qdrant-client", "gradio")
 # By model: means over all corpora from docs/evaluation/faithfulness.md (`research.benchmarks.faithfulness`).
 FAITHFULNESS = {
     "gircse-small": later(
-        "An explanation is faithful when the score falls once that which it names is taken away. Measured with this "
+        "An explanation is right if the score falls without the sentence or word that it names. Measured with this "
         "model on four collections:\n\n"
-        "- **By meaning**: without the marked sentence the score of a passage falls by 0.115, without another one of "
-        "its length not at all. In 88 % of 89 passages the marked sentence mattered more.\n"
-        "- **By words**: without the marked sentence the score falls by 38 %, without another one by 4 %.\n"
-        "- **Words that the refinement added** and that stand in a passage: without the heaviest one its score falls "
-        "by 0.018. That explains little, so it is not shown as a reason. The words tell how the query was read."
+        "- **By meaning**: without the marked sentence, the score of a passage falls by 0.115; without another "
+        "sentence of the same length, it does not fall. In 88 % of 89 passages the marked sentence mattered more.\n"
+        "- **By words**: without the marked sentence, the score falls by 38 %; without another one, by 4 %.\n"
+        "- **Words added by the refinement** that occur in a passage: without the most important one, its score falls "
+        "by 0.018. That explains little, so these words are not shown as a reason. They show how the query was read."
     )
 }
 

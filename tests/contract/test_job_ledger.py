@@ -230,6 +230,7 @@ class TestFail:
             assert job.attempts == attempt
             catalog.fail(job, f"Error {attempt}.", retry_in=timedelta(0))
         assert catalog.job(job.id).state is JobState.DEAD
+        assert not catalog.job(job.id).is_refused
         assert catalog.claim("worker-1", lease=LEASE) is None
         document = catalog.document(job.document_id)
         assert (document.state, document.error) == (DocumentState.FAILED, "Error 5.")
@@ -239,7 +240,9 @@ class TestFail:
         job = claimed(catalog)
         catalog.fail(job, "This PDF asks for a pass\0word.", retry_in=None)
         assert catalog.job(job.id).state is JobState.DEAD
+        assert catalog.job(job.id).is_refused
         assert catalog.document(job.document_id).error == "This PDF asks for a pass\\x00word."
+        assert not catalog.retry(job.id).is_refused
 
     def test_of_a_deletion_leaves_the_document_on_its_way_out(
         self, catalog: SqlCatalog, ingested: Callable[..., str]

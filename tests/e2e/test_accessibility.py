@@ -143,7 +143,7 @@ def test_evaluate_page(
         judgement = {"document_id": document["id"], "query": "angry ferry", "instruction": "", "grade": 2}
         assert page_application.server.ask("/api/v1/judgements", judgement).status == 200
     opened.go(f"/evaluate?c={LETTERS}")
-    page.get_by_role("button", name="Measure").click()
+    page.get_by_role("button", name="Evaluate").click()
     expect(page.locator("#evaluate-report table").first).to_be_visible()
     page.evaluate("document.querySelectorAll('#content details').forEach((each) => { each.open = true })")
     axe(opened)

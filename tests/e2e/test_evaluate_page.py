@@ -137,7 +137,7 @@ def choose_collection(page: Page, name: str) -> None:
 
 def measure(page: Page, collection: str = "kitchen") -> None:
     choose_collection(page, collection)
-    page.get_by_role("button", name="Measure", exact=True).click()
+    page.get_by_role("button", name="Evaluate", exact=True).click()
 
 
 def expect_report(page: Page) -> None:
@@ -158,17 +158,17 @@ def test_measure_and_read_the_results(opened: OpenPage, axe: Callable[[OpenPage]
     page.get_by_label("Instructions to compare").click()
     page.get_by_role("option", name="No instruction").click()
     page.keyboard.press("Escape")
-    page.get_by_role("button", name="Measure", exact=True).click()
+    page.get_by_role("button", name="Evaluate", exact=True).click()
     expect_report(page)
 
     rows = page.locator("#evaluate-report section").first.locator("tbody tr")
     expect(rows).to_have_count(7)  # three K by two instructions, and words alone
-    expect(rows.first.locator("th")).to_have_text("dense · K 1 · instruction judged")
+    expect(rows.first.locator("th")).to_have_text("Meaning · 1 step · instruction as in the judgements")
     expect(rows.first.locator(".figure")).to_contain_text("1.000")
     expect(page.locator(".curve-figure .legend li")).to_have_text(
-        ["dense · instruction judged", "dense · instruction none", "sparse"]
+        ["Meaning · instruction as in the judgements", "Meaning · no instruction", "Words"]
     )
-    against = page.locator("table.differences tr", has_text="dense · K 1 · instruction none")
+    against = page.locator("table.differences tr", has_text="Meaning · 1 step · no instruction")
     expect(against).to_contain_text("worse")
     expect(page.locator("#evaluate-report h3").first).to_contain_text("no instruction")
 
@@ -200,10 +200,10 @@ def test_a_measurement_goes_on_when_the_page_is_left_and_can_be_stopped(
     expect(page.get_by_label("Search for")).to_be_visible()
     opened.go("/evaluate")
     expect(page.locator(".progress")).to_contain_text(
-        re.compile(r"Measuring: [1-9]\d* of 72 searches, about \d+ s left")
+        re.compile(r"Evaluating: [1-9]\d* of 72 searches, about \d+ s left")
     )
 
-    page.get_by_role("button", name="Measure", exact=True).click()
+    page.get_by_role("button", name="Evaluate", exact=True).click()
     expect(page.get_by_role("alert").filter(has_text="already running")).to_be_visible()
     opened.go("/evaluate")
     page.get_by_role("button", name="Stop").click()
@@ -226,7 +226,7 @@ def test_judgements_are_brought_in_and_removed(opened: OpenPage, tmp_path: Path)
     expect(page.locator("#evaluate-message")).to_contain_text("skipped, not in this collection: nowhere")
     expect(page.locator(".sources")).to_contain_text("fruit imported")
 
-    page.get_by_role("button", name="Measure", exact=True).click()
+    page.get_by_role("button", name="Evaluate", exact=True).click()
     expect_report(page)
     expect(page.locator(".caution")).to_contain_text("with fewer than 20 queries")
     expect(page.locator("table.queries")).to_contain_text(HOSTILE)
@@ -245,7 +245,7 @@ def test_collections_are_compared(page: Page) -> None:
     page.keyboard.press("Escape")
     for steps in ("1", "20"):
         page.locator("#evaluate-steps").get_by_label(steps, exact=True).uncheck()
-    page.get_by_role("button", name="Measure", exact=True).click()
+    page.get_by_role("button", name="Evaluate", exact=True).click()
     expect_report(page)
     expect(page.locator("table.differences tbody tr")).to_have_count(1)
     expect(page.locator("table.differences")).to_contain_text("not significant")
@@ -270,7 +270,7 @@ def test_nothing_judged_and_nothing_chosen_get_advice(page: Page) -> None:
     expect(page.get_by_role("alert")).to_contain_text("The collection 'bare' has no judged query")
     choose_collection(page, "kitchen")
     page.locator("#evaluate-modes").get_by_label("Both").uncheck()
-    page.get_by_role("button", name="Measure", exact=True).click()
+    page.get_by_role("button", name="Evaluate", exact=True).click()
     expect(page.get_by_role("alert")).to_contain_text("at least one collection and one mode")
 
 

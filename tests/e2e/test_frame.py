@@ -140,7 +140,7 @@ def test_an_answer_is_not_lost_when_it_is_asked_for_as_the_stream_ends(open_page
     """Gradio's server ends the stream of answers when none is outstanding, and its client may have asked by then."""
     opened = open_page("/evaluate")
     page, held = opened.page, list[Route]()
-    expect(page.get_by_role("button", name="Measure", exact=True)).to_be_enabled()
+    expect(page.get_by_role("button", name="Evaluate", exact=True)).to_be_enabled()
     page.get_by_role("button", name="Import judgements from files").click()
     opened.wait_until_still()
     page.route("**/queue/data?*", lambda route: held.append(route), times=1)
@@ -214,7 +214,7 @@ def test_pages_speak_the_language_of_the_browser_or_of_the_switch(
         opened = OpenPage(context.new_page(), url)
         page = opened.go("/?q=kettle")
         expect(page.locator("html")).to_have_attribute("lang", "de")
-        expect(page.get_by_role("button", name="Suche", exact=True)).to_be_visible()
+        expect(page.get_by_role("button", name="Suchen", exact=True)).to_be_visible()
         expect(page.get_by_role("link", name="Dokumente", exact=True)).to_be_visible()
         expect(page.locator(".summary")).to_contain_text("ohne Anweisung")
         axe(opened)
@@ -223,7 +223,7 @@ def test_pages_speak_the_language_of_the_browser_or_of_the_switch(
         expect(page.locator("html")).to_have_attribute("lang", "en")
         expect(page.get_by_role("button", name="Search", exact=True)).to_be_visible()
         opened.follow(page.get_by_role("button", name="Deutsch", exact=True))
-        expect(page.get_by_role("button", name="Suche", exact=True)).to_be_visible()
+        expect(page.get_by_role("button", name="Suchen", exact=True)).to_be_visible()
         assert not opened.complaints
     with chromium.new_context(extra_http_headers={"accept-language": "fr"}) as context:
         page = OpenPage(context.new_page(), url).go("/")

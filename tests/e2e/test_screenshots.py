@@ -62,7 +62,7 @@ def show_evaluate(opened: OpenPage) -> None:
     opened.go(address("/evaluate"))
     opened.wait_until_still()
     if not opened.page.locator("#evaluate-report table").count():
-        opened.page.get_by_role("button", name="Measure").click()
+        opened.page.get_by_role("button", name="Evaluate").click()
     expect(opened.page.locator("#evaluate-report table").first).to_be_visible(timeout=300_000)
 
 

@@ -15,6 +15,7 @@ from page_application import LETTERS, PDF_PAGES, PDF_TITLE, RECIPES, TEXTS, Page
 from playwright.sync_api import Locator, Page, Route, ViewportSize, expect
 
 from app.types.search import ALL_COLLECTIONS
+from ui.language import COOKIE
 
 pytestmark = pytest.mark.xdist_group("pages")
 
@@ -142,7 +143,7 @@ def test_a_search_is_saved_found_in_the_history_and_asked_again(open_page: Open,
     assert shown(complete(opened)) == before
     assert parse_qs(urlsplit(page.url).query)["m"] == ["dense"]
     page.go_back()
-    past.get_by_role("button", name="Forget").click()
+    past.get_by_role("button", name="Remove").click()
     expect(past).to_have_count(0)
     page.get_by_role("button", name="Delete Ferries").click()
     expect(page.locator("#saved-searches li")).to_have_count(0)
@@ -226,7 +227,7 @@ def test_typed_words_bring_proposals_and_one_of_them_fills_the_values(
     proposed = page_application.server.ask("/api/v1/lenses/proposals", question).body["proposals"]
     expect(page.locator(".proposals button")).to_have_count(len(proposed))
     expect(first).to_contain_text(proposed[0]["values"][0].partition(" =")[0])
-    expect(first).to_contain_text(f"{proposed[0]['fitting']} of {proposed[0]['texts']} texts fit")
+    expect(first).to_contain_text(f"{proposed[0]['fitting']} of {proposed[0]['texts']} sampled texts")
     assert opened.overflows() == []
     axe(opened)
 
@@ -359,13 +360,49 @@ def test_a_thumb_is_a_judgement_and_a_saved_lens_a_lens(open_page: Open, page_ap
 
     page.get_by_label("Instruction").fill("Identify the vehicle.")
     page.get_by_role("button", name="Settings").click()
-    page.get_by_label("Compare the first passages again").uncheck()
+    page.get_by_label("Rank the first hits again").uncheck()
     page.wait_for_function("location.search.includes('r=0')")
     page.get_by_label("Save as a lens").fill("same vehicle")
     page.get_by_role("button", name="Save lens").click()
     expect(page.locator("#lens input")).to_have_value("same vehicle")
     lens = page_application.server.ask("/api/v1/lenses/same%20vehicle").body
     assert lens["query_instruction"] == "Identify the vehicle."
+
+
+@pytest.mark.parametrize(("language", "label"), [("en", "Skip to hits"), ("de", "Zu den Treffern")])
+@pytest.mark.parametrize(
+    ("path", "hits"), [(address(i="-"), "#passages"), (f"/compare?q={QUERY}&c1={LETTERS}&c2={LETTERS}", "#comparison")]
+)
+def test_one_key_after_the_query_leads_past_the_fields_to_the_first_hit(
+    open_page: Open, path: str, hits: str, language: str, label: str
+) -> None:
+    opened = open_page("/about")
+    opened.page.context.add_cookies([{"name": COOKIE, "value": language, "url": opened.page.url}])
+    try:
+        page = opened.go(path)
+        expect(page.locator(f"{hits} .open").first).to_be_visible()
+        opened.wait_until_still()
+        before = page.url
+        skip = page.get_by_role("link", name=label, exact=True)
+        expect(skip).not_to_be_in_viewport()
+        page.locator("#query textarea").focus()
+        page.keyboard.press("Tab")
+        expect(skip).to_be_focused()
+        expect(skip).to_be_in_viewport(ratio=1)
+        page.keyboard.press("Enter")
+        expect(page.locator(f"{hits} .open").first).to_be_focused()
+        assert page.url == before
+    finally:
+        opened.page.context.clear_cookies(name=COOKIE)
+
+
+def test_without_hits_the_link_leads_to_what_stands_in_their_place(open_page: Open) -> None:
+    page = open_page("/").page
+    expect(page.locator("#passages .welcome")).to_be_visible()
+    page.locator("#query textarea").focus()
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    expect(page.locator("#passages")).to_be_focused()
 
 
 @ON_DESKTOP

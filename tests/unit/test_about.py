@@ -244,8 +244,8 @@ def test_what_is_said_of_explanations_is_what_was_measured() -> None:
     nearest, words = row("nearest sentence (shipped)"), row("marked sentence")
     added = row("word of the query's refinement alone deleted")
     said = FAITHFULNESS["gircse-small"]
-    other = "not at all" if float(nearest[4]) < 0 else f"by {float(nearest[4]):.3f}"
-    assert f"falls by {float(nearest[3]):.3f}, without another one of its length {other}" in said
+    other = "does not fall" if float(nearest[4]) < 0 else f"falls by {float(nearest[4]):.3f}"
+    assert f"falls by {float(nearest[3]):.3f}; without another sentence of the same length, it {other}" in said
     assert f"In {nearest[6].replace('%', ' %')} of {nearest[2]} passages" in said
-    assert f"falls by {float(words[3]):.0%}, without another one by {float(words[4]):.0%}".replace("%", " %") in said
-    assert f"the heaviest one its score falls by {float(added[3]):.3f}" in said
+    assert f"falls by {float(words[3]):.0%}; without another one, by {float(words[4]):.0%}".replace("%", " %") in said
+    assert f"the most important one, its score falls by {float(added[3]):.3f}" in said

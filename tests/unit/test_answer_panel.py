@@ -88,4 +88,4 @@ def test_it_is_german_where_the_page_is(handlers: AnswerHandlers, chat: ChatServ
     assert "Antwort, geschrieben von" in shown
     assert "1 von 1 Sätzen werden" in shown
     assert "das Modell nicht bekommen hat: 9." in shown
-    assert "Keine Passage beantwortet das." in none
+    assert "Keine Textstelle beantwortet das." in none

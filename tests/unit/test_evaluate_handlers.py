@@ -38,7 +38,7 @@ from ui.render.evaluation import render_progress
 from ui.render.judged import render_sources
 
 HOSTILE = '"><img src=x onerror=alert(1)><script>alert(1)</script>'
-PLAN = ("library", ["dense"], ["1", "5"], ["As judged"], [], [], ALL_QUERIES)
+PLAN = ("library", ["dense"], ["1", "5"], ["As in the judgements"], [], [], ALL_QUERIES)
 
 
 @pytest.fixture
@@ -164,7 +164,7 @@ def test_a_report_of_hostile_queries_harms_nobody(handlers: EvaluateHandlers) ->
     html = handlers.report(run, "ndcg_10", "1")
     assert "<img" not in html
     assert "<script" not in html
-    assert "Against <bdi>K 5</bdi>" in html
+    assert "Compared with <bdi>5 steps</bdi>" in html
     assert handlers.report(run, "ndcg_10", "99") == handlers.report(run, "ndcg_10", None)
     with pytest.raises(InputError, match="measure"):
         handlers.report(run, HOSTILE, "0")

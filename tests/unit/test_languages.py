@@ -103,7 +103,12 @@ def test_texts_numbers_and_dates_follow_the_language() -> None:
     shown = (_("Search"), number(1234), number(0.5, 3), moment(at))
     assert shown == ("Search", "1,234", "0.500", "2026-11-23 21:05")
     with speaking("de"):
-        assert (_("Search"), number(1234), number(0.5, 3), moment(at)) == ("Suche", "1.234", "0,500", "23.11.26, 21:05")
+        assert (_("Search"), number(1234), number(0.5, 3), moment(at)) == (
+            "Suchen",
+            "1.234",
+            "0,500",
+            "23.11.26, 21:05",
+        )
         assert ngettext("{count} passage", "{count} passages", 1) == "{count} Textstelle"
         assert html("<b>[[Close]]</b> {}").format("<i>") == "<b>Schließen</b> &lt;i&gt;"
     assert _("Search") == "Search"
@@ -205,16 +210,41 @@ def test_problems_are_told_in_the_language_that_is_asked_for() -> None:
     assert {**german, "detail": ""} == {**plain, "detail": ""}
 
 
-def test_an_unknown_path_is_refused_in_the_language_that_is_asked_for() -> None:
+def guarded_client() -> TestClient:
     async def never(*_: Any) -> None:
         raise AssertionError("reached Gradio")
 
-    guard = LanguageOfRequest(GradioGuard(never, pages=["/"], sessions=QueueSessions()), default="auto")
-    client = TestClient(guard)
+    return TestClient(LanguageOfRequest(GradioGuard(never, pages=["/"], sessions=QueueSessions()), default="auto"))
+
+
+def test_an_unknown_path_is_refused_in_the_language_that_is_asked_for() -> None:
+    client = guarded_client()
     plain, german = (client.get("/nowhere", headers={"accept-language": each}) for each in ("en", "de"))
     assert plain.status_code == german.status_code == 404
     assert plain.json()["detail"].startswith("There is no page, file or action at this path.")
     assert german.json()["detail"].startswith("Unter diesem Pfad gibt es keine Seite")
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "accept", "media_type"),
+    [
+        ("GET", "/nowhere", "text/html", "text/html; charset=utf-8"),
+        ("GET", "/nowhere", "application/json", "application/problem+json"),
+        ("POST", "/nowhere", "text/html", "application/problem+json"),
+        ("POST", "/gradio_api/cancel", "*/*", "application/problem+json"),  # a body without a session
+    ],
+)
+def test_no_cache_keeps_a_refusal_and_each_says_what_it_depends_on(
+    method: str, path: str, accept: str, media_type: str
+) -> None:
+    refused = guarded_client().request(method, path, headers={"accept": accept})
+    assert (refused.status_code, refused.headers["content-type"]) == (404, media_type)
+    assert refused.headers["cache-control"] == "no-store"
+    assert {each.strip().lower() for each in refused.headers["vary"].split(",")} == {
+        "accept",
+        "accept-language",
+        "cookie",
+    }
 
 
 def test_every_module_whose_messages_are_translated_is_there() -> None:

@@ -634,7 +634,7 @@ def test_the_page_tells_how_far_an_index_is_and_what_it_costs(zoo: Any) -> None:
 
     assert told() == ""
     zoo.services.lens_indexes.build("library", "animals")
-    assert "waiting for a worker" in told()
+    assert "waiting to be built" in told()
     assert "href" not in told()
     build(zoo)
     assert "animals" in told()

@@ -13,7 +13,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.search.soft_tokens import group_refinement
-from app.types.documents import ChunkKind, Collection, Document, DocumentState, FacetValue, Job, JobKind, JobState
+from app.types.documents import (
+    MAX_ATTEMPTS,
+    MAX_PAUSES,
+    ChunkKind,
+    Collection,
+    Document,
+    DocumentState,
+    FacetValue,
+    Job,
+    JobKind,
+    JobState,
+)
 from app.types.search import (
     Exclusion,
     ExclusionEffect,
@@ -441,6 +452,22 @@ def test_a_document_shows_its_state(state: DocumentState, jobs: list[Job], shown
     assert shown in Tags(listed([document(state=state)], jobs)).text
 
 
+@pytest.mark.parametrize(
+    ("ended", "can_retry"),
+    [
+        (job(state=JobState.DEAD, attempts=1), False),  # refused: the file has a password, say
+        (job(state=JobState.DEAD, attempts=2), False),  # refused after an attempt that failed for another reason
+        (job(state=JobState.DEAD, attempts=MAX_ATTEMPTS), True),
+        (job(state=JobState.DEAD, attempts=0, pauses=MAX_PAUSES), True),  # waited for a day
+        (job(state=JobState.CANCELLED), True),
+    ],
+)
+def test_a_failed_document_offers_a_retry_only_if_one_can_succeed(ended: Job, *, can_retry: bool) -> None:
+    seen = Tags(listed([document(state=DocumentState.FAILED, error="Some reason.")], [ended]))
+    actions = [each.get("data-action") for each in seen.of("button")]
+    assert ("retry" in actions, "delete" in actions) == (can_retry, True)
+
+
 def test_a_list_says_which_page_of_it_is_shown_and_leads_to_the_others() -> None:
     seen = Tags(listed([document()], total=250, first=100))
     assert "101–101 of 250" in seen.text
@@ -555,7 +582,7 @@ def test_what_further_steps_changed_is_shown_beside_each_passage() -> None:
     html = shown(result(first, second, replace(third, rank=3)), before=before)
     moves = re.findall(r'class="move ([\w-]+)" title="([^"]+)"', html)
     assert moves == [
-        ("is-new", "Not in the first results"),
+        ("is-new", "Not among the first hits"),
         ("is-up", "Rose by 2 during refinement"),
     ]
     fell = shown(result(replace(second, rank=3)), before=result(second, steps=1))

@@ -42,13 +42,13 @@ def test_a_source_is_added_shown_run_and_deleted(toy_services: Any, handlers: So
     assert (source.options.patterns, source.options.branch, source.removes) == (("docs/", "*.md"), "main", True)
     assert source.every == timedelta(hours=1)
     shown = handlers.show("library")
-    for text in ("every hour", "docs/, *.md", "main", "not fetched yet", "deletes missing documents"):
+    for text in ("every hour", "docs/, *.md", "main", "not synced yet", "deletes missing documents"):
         assert text in shown.listing
     assert "<x>" not in shown.listing
     assert shown.is_awaited  # until a worker takes it up
     held = catalog.sources.claim(lease=timedelta(minutes=1))
     shown = handlers.show("library")
-    assert "fetching now" in shown.listing
+    assert "syncing now" in shown.listing
     assert shown.is_awaited
     catalog.sources.end_round(held, Round(1, 2, 3, "There is no such branch or tag."))
     shown = handlers.show("library")

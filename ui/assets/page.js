@@ -97,6 +97,15 @@ window.gircse = (() => {
     return true;
   }
 
+  /* To the first hit, past the fields of the search. */
+  function skip(link, event) {
+    const target = document.querySelector(link.hash);
+    const hit = [...target.querySelectorAll("[data-walk]")].find((each) => each.checkVisibility());
+    if (!hit) target.tabIndex = -1;
+    (hit ?? target).focus();
+    event.preventDefault(); /* the address stays that of the search */
+  }
+
   /* A list of choices closes first, and a dialog closes by itself. */
   function leaveField(field) {
     if (field.matches("input, textarea") && field.ariaExpanded !== "true" && !field.closest("dialog, [popover]")) field.blur();
@@ -157,6 +166,8 @@ window.gircse = (() => {
     if (event.target.closest("[data-theme-switch]")) switchTheme();
     const chosen = event.target.closest("button[data-language]");
     if (chosen) switchLanguage(chosen.dataset.language);
+    const skipping = event.target.closest("[data-skip]");
+    if (skipping) skip(skipping, event);
     const toggle = event.target.closest("[data-toggle]");
     if (toggle) toggle.setAttribute("aria-expanded", String(document.getElementById(toggle.dataset.toggle).classList.toggle("is-open")));
     const closer = event.target.closest("[data-close-dialog]");

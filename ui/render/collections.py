@@ -15,7 +15,8 @@ def render_settings(collection: Collection, reindex: ReindexStatus) -> str:
     pause = ("resume", _("Resume indexing")) if collection.is_paused else ("pause", _("Pause indexing"))
     return html(
         '<dl class="facts"><div><dt>[[Document instruction]]</dt><dd '
-        'dir="auto">{instruction}</dd></div><div><dt>[[Steps]]</dt><dd>{steps}</dd></div><div><dt>[[Passages]]</dt><dd>'
+        'dir="auto">{instruction}</dd></div><div><dt>[[Steps per '
+        "document]]</dt><dd>{steps}</dd></div><div><dt>[[Passages]]</dt><dd>"
         "{tokens} "
         "[[tokens, overlap {overlap}]]</dd></div><div><dt>[[Model]]</dt><dd><code "
         'title="{fingerprint}">{short}</code></dd></div></dl><p '
@@ -65,9 +66,9 @@ def _render_reindex(status: ReindexStatus) -> Markup:
             count=count, error=shorten(translate_message(status.error), 600)
         )
         if status.error
-        else _("Unfinished new index: {count}. It only continues if `gircse reindex` runs elsewhere.").format(
-            count=count
-        ),
+        else _(
+            "Unfinished new index: {count}. Continue or start over, unless `gircse reindex` is running elsewhere."
+        ).format(count=count),
         on=_button("go-on", _("Continue")),
         over=_button("start-over", _("Start over"), confirm=_("Discard the unfinished index and start over?")),
     )

@@ -77,7 +77,8 @@ def render_summary(comparison: Comparison | None, looks: Sequence[Look], outcome
         _describe_move(_("Biggest drop: {title}, from rank {before} to {after}."), comparison.fallen, is_risen=False),
     ]
     return html(
-        '<p class="verdict" role="status" dir="auto"><b>{}</b> <span>[[overlap of the first]] {}: {}</span>{}</p>'
+        '<p class="verdict" role="status" dir="auto"><b>{}</b> <span>[[agreement of the first {}: {} (1 = the same '
+        "list)]]</span>{}</p>"
     ).format(
         _describe_shared(comparison, looks),
         comparison.size,

@@ -10,7 +10,7 @@ from markupsafe import Markup
 from app.types.documents import Document, TextWindow
 from app.types.pages import PAGED_TYPES
 from app.types.texts import TextLayout
-from ui.language import _, html, number
+from ui.language import _, html, percent
 from ui.render.structured_text import Marked, StructuredText
 from ui.render.text import clean, name_of, render_source_link, shorten
 
@@ -66,9 +66,9 @@ def render_document_view(
         page=html(" · [[page]] {}").format(page) if page is not None else "",
         original=_render_original(document, page),
         place=_place(window),
-        earlier=_render_move(document, passage, max(0, earlier), _("Earlier")) if window.start > 0 else "",
+        earlier=_render_move(document, passage, max(0, earlier), _("Show earlier text")) if window.start > 0 else "",
         text=_render_text(window, passage, layout),
-        later=_render_move(document, passage, later, _("Later")) if window.end < window.total else "",
+        later=_render_move(document, passage, later, _("Show later text")) if window.end < window.total else "",
     )
 
 
@@ -124,7 +124,7 @@ def render_deleted() -> str:
         '<dialog class="document-view" aria-labelledby="document-view-title"><header><div><h2 '
         'id="document-view-title">[[This document was deleted]]</h2></div><button type="button" '
         'class="plain-button" data-close-dialog>[[Close]]</button></header><div class="notice" '
-        'role="status"><p>[[Its text is no longer available. The results behind this dialog are older;]] <a '
+        'role="status"><p>[[Its text is no longer available. The hits behind this window are older;]] <a '
         'href="">[[search again]]</a> [[to update them.]]</p></div></dialog>'
     )
 
@@ -144,10 +144,9 @@ def _place(window: TextWindow) -> str:
     if not window.total:
         return _("No text")
     if window.start == 0 and window.end == window.total:
-        return _("{count} characters").format(count=number(window.total))
-    return _("Characters {first}–{last} of {total}").format(
-        first=number(window.start + 1), last=number(window.end), total=number(window.total)
-    )
+        return _("The whole text")
+    first, last = 100 * window.start // window.total, -(-100 * window.end // window.total)
+    return _("From {first} to {last} of the text").format(first=percent(first / 100), last=percent(last / 100))
 
 
 def _render_move(document: Document, passage: PassagePlace, place: int, label: str) -> Markup:

@@ -219,7 +219,7 @@ def _state_name(document: Document, job: Job | None, is_paused: bool) -> str:
 def _render_buttons(document: Document, job: Job | None, title: str) -> Markup:
     buttons = []
     is_ingestion = job is not None and job.kind is JobKind.INGEST
-    if document.state is DocumentState.FAILED and job is not None:
+    if document.state is DocumentState.FAILED and job is not None and not job.is_refused:
         buttons.append(_button("retry", _("Retry"), of=title, document=document.id))
     if document.state is DocumentState.QUEUED and is_ingestion:
         buttons.append(_button("cancel", _("Cancel"), of=title, document=document.id))
@@ -258,7 +258,7 @@ def _render_fetches(fetches: Sequence[Fetch]) -> Markup:
 
 def _render_fetch(fetch: Fetch) -> Markup:
     has_failed = fetch.state is FetchState.FAILED
-    url = shorten(fetch.url, 200)
+    url = shorten(shown_address(fetch.url), 200)
     buttons = (
         _button("retry-url", _("Retry"), of=url, url=fetch.url)
         + _button("forget-url", _("Dismiss"), of=url, url=fetch.url)

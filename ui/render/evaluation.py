@@ -47,7 +47,7 @@ def render_progress(run: EvaluationRun | None) -> str:
     if run is None:
         return ""
     if run.state is EvaluationState.FAILED:
-        return render_error(run.error or "", title=_("The measurement failed"))
+        return render_error(run.error or "", title=_("The evaluation failed"))
     if run.state is EvaluationState.CANCELLED:
         finished = len(run.report.queries) if run.report else 0
         return render_note(
@@ -57,8 +57,8 @@ def render_progress(run: EvaluationRun | None) -> str:
         return ""
     left = "" if run.remaining_s is None else _(", about {time} left").format(time=_duration(run.remaining_s))
     return html(
-        '<div class="progress" role="status"><div><p>[[Measuring: {done} of {total} searches{left}. You can leave '
-        'this page; the measurement continues.]]</p><progress max="{most}" value="{value}" aria-label="[[Searches '
+        '<div class="progress" role="status"><div><p>[[Evaluating: {done} of {total} searches{left}. You can leave '
+        'this page; the evaluation continues.]]</p><progress max="{most}" value="{value}" aria-label="[[Searches '
         'done]]"></progress></div><button type="button" class="plain-button" '
         'data-event="cancel">[[Stop]]</button></div>'
     ).format(
@@ -245,7 +245,7 @@ def _render_differences(baseline: str, differences: Sequence[Difference]) -> Mar
         for each in differences
     )
     return html(
-        '<section><h2>[[Against]] <bdi>{}</bdi></h2><p class="hint">[[Difference per query. It is significant if '
+        '<section><h2>[[Compared with]] <bdi>{}</bdi></h2><p class="hint">[[Difference per query. It is significant if '
         'the line does not touch the middle.]]</p><table class="bars differences"><thead class="sr-only"><tr><th '
         'scope="col">[[Variant]]</th><th scope="col">[[Chart]]</th><th scope="col">[[Difference, 95 % '
         'interval]]</th><th scope="col">[[Verdict]]</th></tr></thead><tbody>{}</tbody></table></section>'

@@ -159,7 +159,7 @@ def _render_summary(
     if result.mode is SearchMode.SPARSE:
         sense, steps = html("[[by words only]]"), _("without the model")
     if total_steps is not None:
-        steps = _("first results after {done} of {total} steps …").format(done=result.steps, total=total_steps)
+        steps = _("first hits after {done} of {total} steps …").format(done=result.steps, total=total_steps)
     return html(
         '<h2 class="sr-only">[[Passages]]</h2><p class="summary" role="status" dir="auto"><b>{}</b><span '
         'class="sense">, '
@@ -208,7 +208,7 @@ def _render_move(hit: Hit, ranks: Mapping[str, int]) -> Markup:
     if not ranks:
         return Markup("")
     if hit.chunk.id not in ranks:
-        return html('<span class="move is-new" title="[[Not in the first results]]">[[new]]</span>')
+        return html('<span class="move is-new" title="[[Not among the first hits]]">[[new]]</span>')
     by = ranks[hit.chunk.id] - hit.rank
     if not by:
         return Markup("")
@@ -374,7 +374,9 @@ def _render_chips(hit: Hit) -> Markup:
         ).format(subject=clean(key), value=_filter_text(value), key=shown_key(key, 30), shown=shown_value(value))
         for key, value in _shown_metadata(hit)
     ]
-    lower = html('<li class="excluded" dir="auto" title="[[Excluded: demoted]]">[[about]] {}</li>')
+    lower = html(
+        '<li class="excluded" dir="auto" title="[[Ranked lower, because this was excluded]]">[[about]] {}</li>'
+    )
     excluded = lower.format(shorten(hit.excluded, 60)) if hit.excluded else Markup("")
     every = excluded + render_value_chip(hit.value) + join(chips)
     return html('<ul class="chips" aria-label="[[Value and metadata]]">{}</ul>').format(every) if every else every

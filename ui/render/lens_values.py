@@ -63,7 +63,7 @@ def render_lens_index(indexes: Sequence[LensIndexStatus], values: Sequence[str])
     said = {
         LensIndexState.READY: _("ready: {details}").format(details=cost),
         LensIndexState.BUILDING: _("{percent} built").format(percent=percent(found.progress)),
-        LensIndexState.WAITING: _("waiting for a worker"),
+        LensIndexState.WAITING: _("waiting to be built"),
         LensIndexState.STALE: _("out of date; rebuild it"),
         LensIndexState.FAILED: _("failed: {error}").format(
             error=translate_message(found.error or "") or _("see the server log")

@@ -20,7 +20,7 @@ def render_proposals(proposals: Sequence[ValueProposal], given: str = "") -> str
     if not proposals:
         return ""
     return html(
-        '<section class="proposals" aria-label="[[Proposed values]]"><p>[[Suggested values:]]</p><ul>{}</ul></section>'
+        '<section class="proposals" aria-label="[[Suggested values]]"><p>[[Suggested values:]]</p><ul>{}</ul></section>'
     ).format(join(_render_proposal(each, given) for each in proposals))
 
 
@@ -37,7 +37,7 @@ def _render_proposal(proposal: ValueProposal, given: str) -> Markup:
         shown=" · ".join(shorten(name, 40) for name in names[:VALUES_SHOWN]),
         more=" " + _("and {count} more").format(count=more) if more > 0 else "",
         source=_describe_source(proposal),
-        texts=" · " + _("{count} of {total} texts fit").format(count=proposal.fitting, total=proposal.texts)
+        texts=" · " + _("fits {count} of {total} sampled texts").format(count=proposal.fitting, total=proposal.texts)
         if proposal.texts
         else "",
     )
@@ -49,7 +49,7 @@ def _describe_source(proposal: ValueProposal) -> str:
         case ProposalSource.LENS:
             return _("Lens: {name}").format(name=shown_lens(name))
         case ProposalSource.BANK:
-            return _("Known aspect: {name}").format(name=name)
+            return _("Built-in suggestion: {name}").format(name=name)
         case ProposalSource.METADATA:
             return _("Metadata of this collection: {name}").format(name=name)
         case ProposalSource.TEXTS:

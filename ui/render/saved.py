@@ -37,7 +37,7 @@ def render_saved(searches: Sequence[KeptSearch]) -> str:
 
 def render_history(searches: Sequence[KeptSearch], *, limit: int) -> str:
     if not limit:
-        return html('<p class="kept">[[The history is turned off (GIRCSE_SEARCH_HISTORY is 0).]]</p>')
+        return html('<p class="kept">[[The history is turned off on this server (GIRCSE_SEARCH_HISTORY is 0).]]</p>')
     hint = html('<p class="hint">[[Only you can see your history. It keeps the latest {} searches.]]</p>').format(
         number(limit)
     )
@@ -58,7 +58,7 @@ def _render(search: KeptSearch) -> Markup:
         + _button("delete", _("Delete"), of=title, search=search.id)
         if search.name
         else _button("save", _("Save"), of=title, search=search.id)
-        + _button("forget", _("Forget"), of=title, search=search.id)
+        + _button("forget", _("Remove"), of=title, search=search.id)
     )
     return html(
         '<li><div><a href="{address}" dir="auto" data-walk>{title}</a>{query}<span '

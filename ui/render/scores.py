@@ -15,7 +15,7 @@ _MATCHES = {
 }
 _NAMES = {Match.WEAK: later("weak"), Match.FAIR: later("fair"), Match.STRONG: later("strong")}
 _SCORES = {
-    SearchMode.DENSE: later("Cosine similarity of query and passage"),
+    SearchMode.DENSE: later("How close query and passage are in meaning, at most 1"),
     SearchMode.SPARSE: later("How well the words of the query match the passage"),
     SearchMode.HYBRID: later("Meaning and words together, from 0 to 1"),
 }

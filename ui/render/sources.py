@@ -8,6 +8,7 @@ from datetime import timedelta
 from markupsafe import Markup
 
 from app.types.sources import LONGEST_INTERVAL, SHORTEST_INTERVAL, RecurringSource, SourceKind
+from app.types.uris import shown_address
 from ui.core_messages import translate_message
 from ui.language import _, html, later, moment, ngettext, number
 from ui.render.text import clean, join, render_source_link, shorten
@@ -50,8 +51,9 @@ def render_source_form() -> str:
         'placeholder="docs/**/*.md"></textarea><label for="source-branch">[[Branch or tag]]</label><input '
         'id="source-branch" name="branch" maxlength="200"><label for="source-own">[[Credentials]]</label><input '
         'id="source-own" name="credentials" maxlength="100" list="source-credentials"><p class="hint">[[Enter one '
-        "path per line, with the syntax of .gitignore. Paths, branch and credentials apply to repositories, "
-        'mailboxes and buckets. Your operator gives you the name of the credentials.]]</p><button type="button" '
+        "path or folder per line, such as reports/ or *.md (as in .gitignore). Paths, branch and credentials apply "
+        "to repositories, mailboxes and buckets. The operator of this server tells you the name of the "
+        'credentials.]]</p><button type="button" '
         'class="plain-button" data-event="act" data-action="add-source">[[Add source]]</button></div>'
     ).format(
         kinds=kinds,
@@ -73,13 +75,13 @@ def interval(every: timedelta) -> str:
 
 
 def _source(source: RecurringSource) -> Markup:
-    name = shorten(source.address, 120)
+    name = shorten(shown_address(source.address), 120)
     return html(
         '<li><div><span class="source-address" dir="auto">{link}</span>'
         '<span class="source-details">{kind} · {every} · {items}{options}</span>'
         '<span class="source-details">{times}</span>{error}</div><span class="source-buttons">'
         '<button type="button" class="plain-button" data-event="act" data-action="run-source" data-subject="{id}" '
-        'aria-label="{run}"{busy}>[[Run now]]</button>'
+        'aria-label="{run}"{busy}>[[Sync now]]</button>'
         '<button type="button" class="plain-button is-danger" data-event="act" data-action="delete-source" '
         'data-subject="{id}" data-confirm="{confirm}" aria-label="{delete}">[[Delete]]</button></span></li>'
     ).format(
@@ -91,7 +93,7 @@ def _source(source: RecurringSource) -> Markup:
         times=_times(source),
         error=_error(source),
         id=clean(source.id),
-        run=_("Run now: {name}").format(name=name),
+        run=_("Sync now: {name}").format(name=name),
         busy=Markup(" disabled") if source.is_running else "",
         confirm=_("Stop syncing {name}? Its documents are kept.").format(name=name),
         delete=_("Delete: {name}").format(name=name),
@@ -109,13 +111,13 @@ def _options(source: RecurringSource) -> str:
 
 def _times(source: RecurringSource) -> str:
     if source.is_running:
-        return _("fetching now")
+        return _("syncing now")
     if source.last_at is None:
-        return _("not fetched yet; next {at}").format(at=moment(source.next_at))
+        return _("not synced yet; next sync {at}").format(at=moment(source.next_at))
     counts = _("{changed} changed, {removed} removed, {failed} failed").format(
         changed=number(source.changed), removed=number(source.removed), failed=number(source.failed)
     )
-    return _("last {last}: {counts}; next {at}").format(
+    return _("last sync {last}: {counts}; next sync {at}").format(
         last=moment(source.last_at), counts=counts, at=moment(source.next_at)
     )
 

@@ -128,7 +128,7 @@ def _settings(shown: ShownStanding) -> Markup:
 def _webhook_note(shown: ShownStanding) -> Markup:
     if not shown.search.watch.webhook:
         return Markup("")
-    secret = html('<p class="hint">[[Signed with {}]]</p>').format(
+    secret = html('<p class="hint">[[Messages are signed with this secret: {}]]</p>').format(
         Markup("<code>{}</code>").format(shown.search.webhook_secret)
     )
     return secret + _failure(shown, Channel.WEBHOOK)

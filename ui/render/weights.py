@@ -34,9 +34,10 @@ def render_weights(found: CollectionWeights) -> str:
     )
     history = join(Markup("<li>{}</li>").format(_render_tuning(each)) for each in found.tunings)
     return html(
-        '<section class="weights" aria-label="[[Weights of meaning and words]]"><p>[[A search by both combines '
-        "several rankings. The judgements above can set how much each ranking counts. New weights apply only if "
-        'they also do better on judgements that were held back.]]</p><table><thead><tr><th scope="col">[[ranking '
+        '<section class="weights" aria-label="[[Weights of meaning and words]]"><p>[[“Both” combines several '
+        "rankings. Your judgements can set the weight of each ranking: how much it counts. New weights are used "
+        "only if they also do better on judgements that were set aside as a check.]]</p><table><thead><tr><th "
+        'scope="col">[[ranking '
         'by]]</th><th scope="col">[[default]]</th><th scope="col">[[in '
         'use]]</th></tr></thead><tbody>{}</tbody></table><p><button type="button" class="plain-button" '
         'data-event="tune">[[Tune with these judgements]]</button> {}</p>{}</section>'
