@@ -104,9 +104,12 @@ class _Document:
     def labelled(self) -> Iterator[tuple[str, str]]:
         """The texts of the paragraphs with their labels, in order. Empty paragraphs count, but only those in cells are
         given: tables have columns of row numbers."""
-        counts = ListCounts()
+        counts, places = ListCounts(), dict[bytes, tuple[int, int]]()
         for text, end, place in self._paragraphs():
-            use, depth = self._list_of(place)
+            properties = self._properties(place)
+            if properties not in places:
+                places[properties] = self._list_of(properties)
+            use, depth = places[properties]
             label = counts.label(str(use), self._uses[use - 1], depth) if 0 < use <= len(self._uses) else ""
             shown = _FIELD.sub("", text)
             if shown.strip() or end == _CELL:
@@ -143,9 +146,8 @@ class _Document:
             found = self._main[start : start + length * width]
             yield found.decode("cp1252" if width == 1 else "utf-16-le", "replace"), start, width
 
-    def _list_of(self, place: int) -> tuple[int, int]:
-        """The use of a list, 0 for none, and the level of the paragraph that ends at `place`."""
-        properties = self._properties(place)
+    def _list_of(self, properties: bytes) -> tuple[int, int]:
+        """The use of a list, 0 for none, and the level of a paragraph with these properties."""
         style, own = _read(properties[2:], struct.unpack_from("<H", properties)[0] if properties else 0)
         named = self._of_style(style)
         use = named.use if own.use is None else own.use
