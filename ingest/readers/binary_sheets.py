@@ -32,7 +32,7 @@ from ingest.readers.sheets import (
     under_heading,
     xml_comments,
 )
-from ingest.readers.shown_files import ShownFiles
+from ingest.readers.shown_files import ShownFiles, read_package
 from ingest.readers.tables import join_blocks
 
 # Kinds of records.
@@ -59,10 +59,12 @@ def read_xlsb(data: bytes, limits: ReadLimits, read_member: ReadMember) -> Extra
     """A binary workbook. `read_member` parses embedded files of Office that a sheet shows. Raises DocumentError, or an
     error of `parser_errors`, if it is damaged."""
     check_package(data, limits, kind="Excel workbook", folder="xl/")
-    package = Package(data)
+    return read_package(data, limits, read_member, lambda package, files: _read(package, files, limits))
+
+
+def _read(package: Package, files: ShownFiles, limits: ReadLimits) -> ExtractedText:
     title, metadata = package.properties()
-    workbook = _BinaryWorkbook(package, ShownFiles(package, limits, read_member))
-    text, marks, cells = join_blocks(workbook.blocks(), limits)
+    text, marks, cells = join_blocks(_BinaryWorkbook(package, files).blocks(), limits)
     return ExtractedText(
         text, title=title, media_type=XLS, metadata=metadata | package.notes(), marks=marks, cells=cells
     )

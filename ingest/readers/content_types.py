@@ -276,7 +276,10 @@ def _compound(stream: BinaryIO, expected: str) -> str:
     if media_type is None:
         raise _refused("it is a compound file of an unknown program")
     if not media_type:
-        raise DocumentError("This file is protected by a password. Save it without one.")
+        if expected == DOCX:
+            raise DocumentError("This file is protected by a password. Save it without one.")
+        # Excel and PowerPoint encrypt with passwords that they know: see default_passwords.py.
+        return expected if expected in (PPTX, XLS) else XLSX
     return _readable(media_type)
 
 

@@ -21,6 +21,7 @@ from app.types.documents import MetadataValue
 from app.types.pages import PageWords
 from app.types.texts import ExtractedText, Findings, TextPart
 from ingest.readers.content_types import detect
+from ingest.readers.default_passwords import unlocked
 from ingest.readers.errors import damaged, parser_errors
 from ingest.readers.limits import DEFAULT_LIMITS, ReadLimits, check_length, check_size
 from ingest.readers.media_types import (
@@ -184,6 +185,7 @@ class TextInMemory:
 
 def _read(stream: BinaryIO, *, uri: str, media_type: str | None, limits: ReadLimits, into: TextSink) -> Findings:
     check_size(stream.seek(0, os.SEEK_END), limits)
+    stream = unlocked(stream)
     detected = detect(stream, uri=uri, declared=media_type or "")
     known = known_type(detected)
     opened, begin, headings = _read_text(known, charset_of(detected), stream, limits, into)

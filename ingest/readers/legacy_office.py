@@ -14,6 +14,7 @@ from app.errors import DocumentError
 from app.types.documents import MetadataValue
 from app.types.texts import ExtractedText
 from ingest.readers.binary_sheets import is_binary_workbook, read_xlsb
+from ingest.readers.doc_lists import DocLabels
 from ingest.readers.grids import SPANNED, render_rows
 from ingest.readers.limits import ReadLimits
 from ingest.readers.media_types import DOC, PPT, XLS
@@ -45,8 +46,12 @@ def read_doc(data: bytes, limits: ReadLimits) -> ExtractedText:
     """A Word document. Raises DocumentError, as do `read_ppt` and `read_xls`: damaged, protected, or no `office`
     extra."""
     sections, title, metadata, shown = _parsed(data, "doc", "Word document")
-    blocks = [block for section in sections for block in _blocks(section["elements"])]
-    blocks += _missing(shown, blocks)
+    labels = DocLabels(data)
+    blocks = [block for section in sections for block in _blocks(section["elements"], labels.before)]
+    missing = _missing(shown, [*blocks, *map(Block, labels.numbered)])
+    blocks += [Block(labels.before(block.text) + block.text) for block in missing]
+    lists = 0 if labels.is_known else _count(sections, _is_list)
+    metadata |= _notes(embedded=_count(sections, _is_embedded), lists=lists, numbers=labels.unused)
     text, marks, cells = join_blocks(blocks, limits)
     title = next((block.text for block in blocks if block.level), title)
     return ExtractedText(text, title, DOC, metadata, marks=marks, cells=cells)
@@ -54,6 +59,7 @@ def read_doc(data: bytes, limits: ReadLimits) -> ExtractedText:
 
 def read_ppt(data: bytes, limits: ReadLimits) -> ExtractedText:
     sections, title, metadata, _ = _parsed(data, "ppt", "PowerPoint presentation")
+    metadata |= _notes(embedded=_count(sections, _is_embedded))
     check_slides(sections, limits)
     pages = [
         [
@@ -88,7 +94,7 @@ def read_xls(data: bytes, limits: ReadLimits, read_member: ReadMember) -> Extrac
         if not records.is_whole:
             blocks += _missing(_plain_text(data), blocks, _WORD)  # words only: numbers may be formatted differently
     text, marks, cells = join_blocks(blocks, limits)
-    return ExtractedText(text, "", XLS, _notes(records.embedded, 0), marks=marks, cells=cells)
+    return ExtractedText(text, "", XLS, _notes(embedded=records.embedded), marks=marks, cells=cells)
 
 
 def _parsed(
@@ -106,20 +112,15 @@ def _parsed(
     values = [("author", properties.get("author")), ("created", iso_date(properties.get("created") or ""))]
     values.append(("modified", iso_date(properties.get("modified") or "")))
     metadata: dict[str, MetadataValue] = {key: value for key, value in values if value}
-    metadata |= _left_out(structure["sections"], has_numbers=form == "doc")
     return structure["sections"], properties.get("title") or "", metadata, shown
 
 
-def _left_out(sections: list[Mapping[str, Any]], *, has_numbers: bool) -> dict[str, MetadataValue]:
-    """Notes about what the library does not give."""
-    return _notes(_count(sections, _is_embedded), _count(sections, _is_list) if has_numbers else 0)
-
-
-def _notes(embedded: int, lists: int) -> dict[str, MetadataValue]:
-    """Notes about embedded objects, and lists without numbers, as many as there are."""
+def _notes(*, embedded: int, lists: int = 0, numbers: int = 0) -> dict[str, MetadataValue]:
+    """Notes about embedded objects, lists and automatic numbers that are not read, as many as there are."""
     notes = [f"{embedded} embedded objects are not read."] if embedded else []
     notes += [f"Lists whose automatic numbers or bullets are not read: {lists}."] if lists else []
-    return {"skipped_parts": embedded + lists, "skipped": "\n".join(notes)} if notes else {}
+    notes += [f"Automatic numbers that are not read: {numbers}."] if numbers else []
+    return {"skipped_parts": embedded + lists + numbers, "skipped": "\n".join(notes)} if notes else {}
 
 
 def _count(part: Any, is_counted: Callable[[Mapping[str, Any]], bool]) -> int:
@@ -178,26 +179,31 @@ def _of_excel_4(data: bytes, error: CalamineError) -> Iterator[Block]:
     yield from render_rows((line.split("\t") for line in shown.split("\n")), has_gaps=True)
 
 
-def _blocks(elements: Iterable[Mapping[str, Any]]) -> Iterator[Block]:
+def _no_label(text: str) -> str:
+    return ""
+
+
+def _blocks(elements: Iterable[Mapping[str, Any]], label: Callable[[str], str] = _no_label) -> Iterator[Block]:
+    """The blocks of elements. `label` returns the automatic number of a paragraph with this text."""
     for element in elements:
         kind = element.get("type")
         if kind in ("heading", "paragraph"):
-            text = "".join(_inline(element.get("content") or ()))
-            if text.strip():
-                yield Block(text.strip(), min(element.get("level", 1), 6) if kind == "heading" else None)
+            text = "".join(_inline(element.get("content") or ())).strip()
+            if text:
+                yield Block(label(text) + text, min(element.get("level", 1), 6) if kind == "heading" else None)
         elif kind == "table":
-            yield from render_rows(_row(row) for row in element.get("rows") or ())
+            yield from render_rows(_row(row, label) for row in element.get("rows") or ())
         elif kind == "image":
             alternative = (element.get("alt_text") or "").strip()
             if alternative and not _OBJECT.fullmatch(alternative):
                 yield Block(f"Picture: {alternative}")
         elif kind in ("footnote", "endnote"):
-            label = element.get("marker") or kind.capitalize()
-            yield from (Block(f"{label}: {block.text}") for block in _blocks(element.get("content") or ()))
+            name = element.get("marker") or kind.capitalize()
+            yield from (Block(f"{name}: {block.text}") for block in _blocks(element.get("content") or (), label))
         else:  # lists, their items, text boxes
             for name in ("content", "items", "nested"):
                 inner = element.get(name) or ()
-                yield from _blocks(inner if isinstance(inner, list) else [inner] if inner else ())
+                yield from _blocks(inner if isinstance(inner, list) else [inner] if inner else (), label)
 
 
 def _inline(content: Iterable[Mapping[str, Any]]) -> Iterator[str]:
@@ -205,10 +211,10 @@ def _inline(content: Iterable[Mapping[str, Any]]) -> Iterator[str]:
         yield "\n" if part.get("type") == "line_break" else part.get("text") or ""
 
 
-def _row(row: Mapping[str, Any]) -> list[str]:
+def _row(row: Mapping[str, Any], label: Callable[[str], str]) -> list[str]:
     cells: list[str] = []
     for cell in row.get("cells") or ():
-        cells.append("\n".join(block.text for block in _blocks(cell.get("content") or ())))
+        cells.append("\n".join(block.text for block in _blocks(cell.get("content") or (), label)))
         cells += [SPANNED] * (min(cell.get("col_span") or 1, 64) - 1)
     return cells
 

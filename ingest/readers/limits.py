@@ -50,9 +50,14 @@ def check_size(byte_count: int, limits: ReadLimits) -> None:
         raise DocumentError("This document is empty: it has 0 bytes. Check that it was saved or uploaded whole.")
 
 
+class TooLongError(DocumentError):
+    """The text has more characters than the limit."""
+
+
 def check_length(characters: int, limits: ReadLimits) -> None:
+    """Raises TooLongError beyond the limit."""
     if characters > limits.max_characters:
-        raise DocumentError(
+        raise TooLongError(
             f"The text of this document is longer than {limits.max_characters:,} characters. Split it into parts, "
             "or raise GIRCSE_MAX_DOCUMENT_CHARACTERS."
         )

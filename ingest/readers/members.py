@@ -16,6 +16,7 @@ from ingest.readers.skipped import Skipped
 from ingest.readers.text import clean_text
 
 _MAX_NAME = 200
+_BREAKS = len("# \n\n\n\n")  # around the name and the text of a member
 _LOWEST_LEVEL = 6  # deepest level of headings
 
 
@@ -24,7 +25,8 @@ class ReadMember(Protocol):
 
 
 class Members:
-    """Joins the texts of a container's members, each under a heading. An unreadable member is skipped and noted.
+    """Joins the texts of a container's members, each under a heading. An unreadable member is skipped and noted, as is
+    one whose text would make that of a container with a text of its own too long: a message.
 
     Too many members, too many bytes or too deep nesting refuse the whole container, which may be a zip bomb.
     """
@@ -49,12 +51,18 @@ class Members:
         self._marks: list[Mark] = []
         self._cells: list[Cell] = []
         self._characters = 0
+        self._has_own_text = False
         self._skipped = Skipped(kind)
         self._partly = Skipped("parts")  # skipped parts of members that were parsed
         self.read_count = 0
 
     def write(self, paragraph: str, *, level: int | None = None) -> None:
-        """Adds a paragraph; with `level`, a heading. Raises DocumentError when the text becomes too long."""
+        """Adds a paragraph of the container's own; with `level`, a heading. Raises DocumentError when the text becomes
+        too long."""
+        self._has_own_text = True
+        self._write(paragraph, level=level)
+
+    def _write(self, paragraph: str, *, level: int | None = None) -> None:
         paragraph = clean_text(paragraph)
         if level is not None:
             self._marks.append(Mark(self._characters, self._characters + len(paragraph), level))
@@ -85,12 +93,16 @@ class Members:
         except DocumentError as error:
             self.skip(name, str(error))
             return
+        length = len(name) + len(extracted.text) + _BREAKS
+        if self._has_own_text and self._characters + length > self._limits.max_characters:
+            self.skip(name, "Its text is too long beside the texts before it.")
+            return
         self.read_count += 1
         if missing := left_out(extracted.metadata):
             self._partly.add(name, " ".join(missing))
-        self.write(f"# {name}", level=self._level)
+        self._write(f"# {name}", level=self._level)
         begin = self._characters
-        self.write(extracted.text)
+        self._write(extracted.text)
         self._marks += (
             Mark(
                 begin + mark.start,

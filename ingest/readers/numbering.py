@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from ingest.readers.opc import Element, attribute, first, is_on, local
@@ -13,12 +14,13 @@ _MAX_STYLES = 10  # length of a chain of styles based on each other
 _MAX_ROMAN = 4_000
 _ROMAN = {1000: "M", 900: "CM", 500: "D", 400: "CD", 100: "C", 90: "XC", 50: "L", 40: "XL"}
 _ROMAN |= {10: "X", 9: "IX", 5: "V", 4: "IV", 1: "I"}
-_SILENT = {"bullet", "none"}
+_BULLET = "bullet"
+_WITHOUT_NUMBERS = {_BULLET, "none"}  # the text of a level may hold the numbers of others
 
 
-class _Level(NamedTuple):
+class Level(NamedTuple):
     start: int
-    form: str
+    form: str  # one of Word's formats, such as `lowerRoman`
     text: str  # a template: %1 is the number of the outermost level
     is_legal: bool
     restart: int | None  # level, from 1, after which numbering restarts; 0: never; None: after any higher level
@@ -59,6 +61,52 @@ class Styles:
         return styles
 
 
+class NumberedList(NamedTuple):
+    """A list by its levels, from 0. Lists with the same `kind` count together; `restarted` levels begin anew in it."""
+
+    kind: str
+    levels: Mapping[int, Level]
+    restarted: Sequence[int]
+
+
+class ListCounts:
+    """Counts the paragraphs of lists in the order of the document."""
+
+    def __init__(self) -> None:
+        self._counts: dict[str, dict[int, int]] = {}
+        self._started: set[str] = set()
+
+    def label(self, identity: str, numbered: NumberedList, depth: int) -> str:
+        """Counts a paragraph of the list `identity` and returns its label, such as `2.1 `; empty for bullets, and for
+        a level that the list lacks."""
+        levels = numbered.levels
+        if depth not in levels:
+            return ""
+        counts = self._counts.setdefault(numbered.kind, {})
+        if identity not in self._started:  # a further list of the same kind may restart levels
+            self._started.add(identity)
+            for restarted in numbered.restarted:
+                counts.pop(restarted, None)
+        counts[depth] = counts.get(depth, levels[depth].start - 1) + 1
+        for deeper in [
+            other for other in counts if other > depth and (other not in levels or levels[other].begins_after(depth))
+        ]:
+            del counts[deeper]
+        level = levels[depth]
+        if level.form == _BULLET:
+            return ""
+
+        def shown(match: re.Match[str]) -> str:
+            at = int(match.group(1)) - 1
+            if at not in levels:
+                return ""
+            value = counts.setdefault(at, levels[at].start)
+            return formatted(value, "decimal" if level.is_legal else levels[at].form)
+
+        label = re.sub(r"%([1-9])", shown, level.text).strip()
+        return f"{label} " if label else ""
+
+
 class Numbers:
     """Counts numbered paragraphs. Ask for each paragraph once, in order."""
 
@@ -71,9 +119,8 @@ class Numbers:
                 self._abstract[attribute(child, "abstractNumId")] = child
             elif local(child) == "num":
                 self._lists[attribute(child, "numId")] = child
-        self._levels: dict[str, dict[int, _Level]] = {}
-        self._counts: dict[str, dict[int, int]] = {}
-        self._started: set[str] = set()
+        self._numbered: dict[str, NumberedList] = {}
+        self._counts = ListCounts()
 
     def before(self, paragraph: Element) -> str:
         """Counts this paragraph and returns the label shown before it, such as `2.1 `; empty for bullets and plain
@@ -81,32 +128,11 @@ class Numbers:
         if not self._lists:
             return ""
         number, depth = self._place(paragraph)
-        levels = self._levels_of(number)
-        if depth not in levels:
+        if number not in self._lists:
             return ""
-        counts = self._counts.setdefault(self._key(number), {})
-        if number not in self._started:  # a further list of the same kind may restart levels
-            self._started.add(number)
-            for restarted in self._restarts(number):
-                counts.pop(restarted, None)
-        counts[depth] = counts.get(depth, levels[depth].start - 1) + 1
-        for deeper in [
-            other for other in counts if other > depth and (other not in levels or levels[other].begins_after(depth))
-        ]:
-            del counts[deeper]
-        level = levels[depth]
-        if level.form in _SILENT:
-            return ""
-
-        def shown(match: re.Match[str]) -> str:
-            at = int(match.group(1)) - 1
-            if at not in levels:
-                return ""
-            value = counts.setdefault(at, levels[at].start)
-            return formatted(value, "decimal" if level.is_legal else levels[at].form)
-
-        label = re.sub(r"%([1-9])", shown, level.text).strip()
-        return f"{label} " if label else ""
+        if number not in self._numbered:
+            self._numbered[number] = NumberedList(self._key(number), self._levels_of(number), self._restarts(number))
+        return self._counts.label(number, self._numbered[number], depth)
 
     def _place(self, paragraph: Element) -> tuple[str, int]:
         """List id and depth of a paragraph, from its own properties or its style."""
@@ -148,30 +174,26 @@ class Numbers:
             if first(override, "startOverride") is not None
         ]
 
-    def _levels_of(self, number: str) -> dict[int, _Level]:
-        if number not in self._lists:
-            return {}
-        if number not in self._levels:
-            root = self._root_of(number)
-            by_depth = (
-                {}
-                if root is None
-                else {attribute(level, "ilvl"): _read_level(level) for level in root.iterchildren("{*}lvl")}
-            )
-            for override in self._lists[number].iterchildren("{*}lvlOverride"):
-                depth = attribute(override, "ilvl")
-                if (own := first(override, "lvl")) is not None:
-                    by_depth[depth] = _read_level(own)
-                start = attribute(first(override, "startOverride"), "val")
-                if start.isdecimal() and depth in by_depth:
-                    by_depth[depth] = by_depth[depth]._replace(start=int(start))
-            self._levels[number] = {int(depth): level for depth, level in by_depth.items() if depth.isdecimal()}
-        return self._levels[number]
+    def _levels_of(self, number: str) -> dict[int, Level]:
+        root = self._root_of(number)
+        by_depth = (
+            {}
+            if root is None
+            else {attribute(level, "ilvl"): _read_level(level) for level in root.iterchildren("{*}lvl")}
+        )
+        for override in self._lists[number].iterchildren("{*}lvlOverride"):
+            depth = attribute(override, "ilvl")
+            if (own := first(override, "lvl")) is not None:
+                by_depth[depth] = _read_level(own)
+            start = attribute(first(override, "startOverride"), "val")
+            if start.isdecimal() and depth in by_depth:
+                by_depth[depth] = by_depth[depth]._replace(start=int(start))
+        return {int(depth): level for depth, level in by_depth.items() if depth.isdecimal()}
 
 
-def _read_level(element: Element) -> _Level:
+def _read_level(element: Element) -> Level:
     start = attribute(first(element, "start"), "val")
-    return _Level(
+    return Level(
         int(start) if start.isdecimal() else 0,
         attribute(first(element, "numFmt"), "val") or "decimal",
         attribute(first(element, "lvlText"), "val"),
@@ -200,7 +222,7 @@ def _level(outline: str) -> int | None:
 
 def formatted(value: int, form: str) -> str:
     """A number in one of Word's formats, such as `lowerRoman`; empty for formats without numbers."""
-    if form in _SILENT or value < 0:
+    if form in _WITHOUT_NUMBERS or value < 0:
         return ""
     if form == "decimalZero":
         return f"{value:02}"

@@ -15,7 +15,7 @@ from ingest.readers.ooxml import Walk
 from ingest.readers.opc import Element, Package, attribute, children, first, is_on, local
 from ingest.readers.package import check_package
 from ingest.readers.parts import Block
-from ingest.readers.shown_files import ShownFiles
+from ingest.readers.shown_files import ShownFiles, read_package
 from ingest.readers.tables import join_blocks
 
 _PAGES = re.compile(rb"<Pages>(\d{1,6})</Pages>")
@@ -25,9 +25,12 @@ _LABELS = {"footnote": "Footnote", "endnote": "Endnote"}
 def read_docx(data: bytes, limits: ReadLimits, read_member: ReadMember) -> ExtractedText:
     """A Word document. `read_member` parses files of other formats that it shows."""
     check_package(data, limits, kind="Word document", folder="word/")
-    package = Package(data)
+    return read_package(data, limits, read_member, lambda package, files: _read(package, files, limits))
+
+
+def _read(package: Package, files: ShownFiles, limits: ReadLimits) -> ExtractedText:
     title, metadata = package.properties()
-    blocks = list(_Document(package, ShownFiles(package, limits, read_member).text).blocks())
+    blocks = list(_Document(package, files.text).blocks())
     text, marks, cells = join_blocks(blocks, limits)
     pages = _page_count(package)
     return ExtractedText(

@@ -18,7 +18,7 @@ from ingest.readers.open_document_lists import ListNumbers
 from ingest.readers.package import check_package, iso_date
 from ingest.readers.parts import Block, blocks_of
 from ingest.readers.sheets import under_heading
-from ingest.readers.shown_files import ShownFiles
+from ingest.readers.shown_files import ShownFiles, read_package
 from ingest.readers.slides import check_slides, join_pages
 from ingest.readers.tables import join_blocks
 
@@ -38,25 +38,36 @@ _SPACES = re.compile(r"[ \t\r\n]+")
 def read_open_document(data: bytes, limits: ReadLimits, read_member: ReadMember) -> ExtractedText:
     """A text, spreadsheet or presentation. `read_member` parses embedded files of Office that it shows."""
     if data.lstrip()[:5] == b"<?xml":
-        package, content = None, parse_part(data)
-        styles = meta = content
-    else:
-        check_package(data, limits, kind="OpenDocument file", folder="content.xml")
-        package = Package(data)
-        manifest, styles, meta = (
-            package.optional(part) if package.has(part) else None
-            for part in ("META-INF/manifest.xml", "styles.xml", "meta.xml")
-        )
-        if manifest is not None and next(manifest.iter("{*}encryption-data"), None) is not None:
-            raise DocumentError("This OpenDocument file is protected by a password. Save a copy without one.")
-        content = package.root("content.xml")
+        content = parse_part(data)
+        return _read(None, None, content, content, content, limits)
+    check_package(data, limits, kind="OpenDocument file", folder="content.xml")
+    return read_package(data, limits, read_member, lambda package, files: _read_package(package, files, limits))
+
+
+def _read_package(package: Package, files: ShownFiles, limits: ReadLimits) -> ExtractedText:
+    manifest, styles, meta = (
+        package.optional(part) if package.has(part) else None
+        for part in ("META-INF/manifest.xml", "styles.xml", "meta.xml")
+    )
+    if manifest is not None and next(manifest.iter("{*}encryption-data"), None) is not None:
+        raise DocumentError("This OpenDocument file is protected by a password. Save a copy without one.")
+    return _read(package, files, package.root("content.xml"), styles, meta, limits)
+
+
+def _read(
+    package: Package | None,
+    shown_files: ShownFiles | None,
+    content: Element,
+    styles: Element | None,
+    meta: Element | None,
+    limits: ReadLimits,
+) -> ExtractedText:
     body = next(content.iter("{*}body"), None)
     root = None if body is None else next((node for node in body if local(node) in _MEDIA_TYPES), None)
     if root is None:
         raise DocumentError("This is not an OpenDocument text, spreadsheet or presentation. Save it as one of these.")
     kind = local(root)
     title, metadata = _properties(meta)
-    shown_files = ShownFiles(package, limits, read_member) if package else None
     numbers = ListNumbers(styles, content if content is not styles else None)
     walk = _Walk(package, shown_files, numbers, FormControls(content))
     if kind == "presentation":

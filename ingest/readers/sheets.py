@@ -19,7 +19,7 @@ from ingest.readers.ooxml import Walk
 from ingest.readers.opc import DAMAGED_PART, Element, Package, attribute, first, local, refuse_entities
 from ingest.readers.package import check_package
 from ingest.readers.parts import Block, blocks_of
-from ingest.readers.shown_files import ShownFiles
+from ingest.readers.shown_files import ShownFiles, read_package
 from ingest.readers.tables import join_blocks
 
 _CELL = re.compile(r"([A-Z]{1,3})(\d{1,7})")
@@ -34,9 +34,12 @@ MAX_COLUMN = 16_384
 def read_xlsx(data: bytes, limits: ReadLimits, read_member: ReadMember) -> ExtractedText:
     """A workbook. `read_member` parses embedded files of Office that a sheet shows."""
     check_package(data, limits, kind="Excel workbook", folder="xl/")
-    package = Package(data)
+    return read_package(data, limits, read_member, lambda package, files: _read(package, files, limits))
+
+
+def _read(package: Package, files: ShownFiles, limits: ReadLimits) -> ExtractedText:
     title, metadata = package.properties()
-    text, marks, cells = join_blocks(_Workbook(package, ShownFiles(package, limits, read_member)).blocks(), limits)
+    text, marks, cells = join_blocks(_Workbook(package, files).blocks(), limits)
     return ExtractedText(
         text, title=title, media_type=XLSX, metadata=metadata | package.notes(), marks=marks, cells=cells
     )

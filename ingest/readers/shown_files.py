@@ -5,14 +5,19 @@ from __future__ import annotations
 
 import io
 import posixpath
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
+from typing import NamedTuple, Protocol
 
 import olefile
 
+from app.errors import DocumentError
 from app.types.left_out import left_out
+from app.types.texts import ExtractedText
 from ingest.readers.content_types import detect
 from ingest.readers.errors import parser_errors
-from ingest.readers.limits import ReadLimits
+from ingest.readers.limits import ReadLimits, TooLongError
 from ingest.readers.media_types import DOC, DOCX, ODP, ODS, ODT, PPT, PPTX, XLS, XLSX
 from ingest.readers.members import ReadMember
 from ingest.readers.opc import Package
@@ -22,33 +27,68 @@ _INSERTED = dict.fromkeys((".htm", ".html", ".xhtml"), "text/html") | {".txt": "
 _INSERTED |= dict.fromkeys((".mht", ".mhtml"), "message/rfc822")
 _EMBEDDED = frozenset((DOC, DOCX, ODP, ODS, ODT, PPT, PPTX, XLS, XLSX))
 _COMPOUND = b"\xd0\xcf\x11\xe0"
-_PACKAGE = "Package"  # the stream of a compound file that holds a file of today's formats
+PACKAGES = (
+    "Package",
+    "EmbeddedOdf",
+    "package_stream",
+)  # streams of a compound file that hold a file of today's formats
+
+
+class Host(Protocol):
+    """A document with files in it. Notes about what is not read go to `left_out`."""
+
+    left_out: list[str]
+
+    def read(self, part: str) -> bytes:
+        """The file of this name. Raises an error of `parser_errors`."""
+        ...
+
+
+class _Parsed(NamedTuple):
+    text: str
+    note: str  # about what the file itself leaves out; empty for nothing
 
 
 class ShownFiles:
-    """The texts of files that `package` shows. A file is parsed once, however often the document shows it."""
+    """The texts of files that documents show, each parsed once, however often and by however many attempts it is asked
+    for. `within` begins an attempt to read the document."""
 
-    def __init__(self, package: Package, limits: ReadLimits, read_member: ReadMember) -> None:
-        self._package = package
+    def __init__(self, limits: ReadLimits, read_member: ReadMember) -> None:
         self._limits = limits
         self._read_member = read_member
-        self._texts: dict[str, str | None] = {}
-        self._characters = 0  # of all texts that were returned
+        self._parsed: dict[str, _Parsed | None] = {}
+        self._host: Host | None = None
+        self._noted: set[str] = set()
+        self._left = 0  # characters that may still be returned
+
+    @property
+    def has_any(self) -> bool:
+        """Whether the text of a file was returned."""
+        return any(self._parsed.values())
+
+    def within(self, host: Host, characters: int) -> ShownFiles:
+        """Itself, for files of `host`, of which it returns at most so many characters."""
+        self._host, self._left, self._noted = host, characters, set()
+        return self
 
     def text(self, part: str) -> str | None:
         """The text of a file; None if it cannot be parsed, is nested too deeply, or is too long beside those before it.
         Notes what the file itself leaves out."""
-        if part not in self._texts:
-            self._texts[part] = self._read(part)
-        text = self._texts[part]
-        if text is None or self._characters + len(text) > self._limits.max_characters:
+        assert self._host is not None, "`within` was not called"
+        if part not in self._parsed:
+            self._parsed[part] = self._read(self._host, part)
+        parsed = self._parsed[part]
+        if parsed is None or len(parsed.text) > self._left:
             return None
-        self._characters += len(text)
-        return text
+        self._left -= len(parsed.text)
+        if parsed.note and part not in self._noted:
+            self._noted.add(part)
+            self._host.left_out.append(parsed.note)
+        return parsed.text
 
-    def _read(self, part: str) -> str | None:
+    def _read(self, host: Host, part: str) -> _Parsed | None:
         try:
-            data, limits = self._package.read(part), self._limits
+            data, limits = host.read(part), self._limits
             media_type = _INSERTED.get(posixpath.splitext(part)[1].lower())
             if media_type is None:
                 data = _embedded(data)
@@ -59,9 +99,49 @@ class ShownFiles:
             extracted = self._read_member(data, uri=part, media_type=media_type, limits=limits)
         except parser_errors():  # includes refusals
             return None
-        if missing := left_out(extracted.metadata):
-            self._package.left_out.append(f"{part}: {' '.join(missing)}")
-        return extracted.text
+        missing = left_out(extracted.metadata)
+        return _Parsed(extracted.text, f"{part}: {' '.join(missing)}" if missing else "")
+
+
+def read_package(
+    data: bytes, limits: ReadLimits, read_member: ReadMember, read: Callable[[Package, ShownFiles], ExtractedText]
+) -> ExtractedText:
+    """What `read` makes of the package and its files, whose texts are left out where they make it too long."""
+    files = ShownFiles(limits, read_member)
+
+    def attempt(characters: int) -> ExtractedText:
+        package = Package(data)
+        return read(package, files.within(package, characters))
+
+    return fitted(attempt, files, limits)
+
+
+def fitted(attempt: Callable[[int], ExtractedText], files: ShownFiles, limits: ReadLimits) -> ExtractedText:
+    """The document with as many of its files as the limit of characters allows. `attempt` reads it with at most so many
+    characters of `files`. Raises DocumentError if it is too long without any."""
+    try:
+        return attempt(limits.max_characters)
+    except TooLongError as error:
+        if not files.has_any:
+            raise
+        alone = _alone(attempt)
+        left = limits.max_characters - (len(alone.text) if alone else 0)
+        for characters in (left, left // 2):
+            with suppress(TooLongError):
+                return attempt(characters)
+        if alone is None:
+            raise error
+        return alone
+
+
+def _alone(attempt: Callable[[int], ExtractedText]) -> ExtractedText | None:
+    """The document without its files; None if it has no text of its own. Raises TooLongError."""
+    try:
+        return attempt(0)
+    except TooLongError:
+        raise
+    except DocumentError:
+        return None
 
 
 def _embedded(data: bytes) -> bytes:
@@ -69,4 +149,5 @@ def _embedded(data: bytes) -> bytes:
     if not data.startswith(_COMPOUND):
         return data
     with olefile.OleFileIO(io.BytesIO(data)) as compound:
-        return compound.openstream(_PACKAGE).read() if compound.exists(_PACKAGE) else data
+        name = next(filter(compound.exists, PACKAGES), "")
+        return compound.openstream(name).read() if name else data

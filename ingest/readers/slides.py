@@ -15,7 +15,7 @@ from ingest.readers.opc import Element, Package, attribute, first
 from ingest.readers.package import check_package
 from ingest.readers.parts import Block, moved
 from ingest.readers.recognized_pages import ranges
-from ingest.readers.shown_files import ShownFiles
+from ingest.readers.shown_files import ShownFiles, read_package
 from ingest.readers.tables import join_blocks
 
 _SLIDE_BREAK = "\n\n"
@@ -25,7 +25,10 @@ _TITLES = {"title", "ctrTitle"}
 def read_pptx(data: bytes, limits: ReadLimits, read_member: ReadMember) -> ExtractedText:
     """A presentation. `read_member` parses embedded files of Office that a slide shows."""
     check_package(data, limits, kind="PowerPoint presentation", folder="ppt/")
-    package = Package(data)
+    return read_package(data, limits, read_member, lambda package, files: _read(package, files, limits))
+
+
+def _read(package: Package, files: ShownFiles, limits: ReadLimits) -> ExtractedText:
     presentation = package.main_part("ppt/presentation.xml")
     relations = package.relations(presentation)
     shown = first(package.root(presentation), "sldIdLst")
@@ -33,8 +36,7 @@ def read_pptx(data: bytes, limits: ReadLimits, read_member: ReadMember) -> Extra
     slides = [relations[identity].target for identity in identities if identity in relations]
     check_slides(slides, limits)
     title, metadata = package.properties()
-    inserted = ShownFiles(package, limits, read_member).text
-    pages = [list(_slide_blocks(package, slide, inserted)) for slide in slides]
+    pages = [list(_slide_blocks(package, slide, files.text)) for slide in slides]
     _add_fixed_texts(package, slides, pages)
     joined = join_pages(pages, limits)
     if not any(block.text for blocks in pages for block in blocks):

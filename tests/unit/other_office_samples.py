@@ -219,8 +219,12 @@ def excel_4(rows: Sequence[Sequence[str | float]]) -> bytes:
     return found + record(0x000A, b"")
 
 
-def old_word(text: str) -> bytes:
-    """A Word 97 document of one piece of text, in the smallest compound file."""
+def old_word(text: str, properties: Sequence[bytes] = (), tables: Mapping[int, bytes] | None = None) -> bytes:
+    """A Word 97 document of one piece of text, in the smallest compound file.
+
+    `properties`: of each paragraph, its style and changes to it. `tables`: further tables, by where the head tells
+    their places.
+    """
     encoded = text.encode("utf-16-le")
     fib = bytearray(2 * _SECTOR)
     struct.pack_into("<HHHHHH", fib, 0, 0xA5EC, 0xC1, 0, 0x409, 0, 0x200)  # its tables are in the stream 1Table
@@ -229,8 +233,17 @@ def old_word(text: str) -> bytes:
     struct.pack_into("<I", fib, 0x4C, len(text))
     struct.pack_into("<H", fib, 0x98, 93)
     pieces = struct.pack("<BIII", 2, 16, 0, len(text)) + struct.pack("<HIH", 0, len(fib), 0)
-    struct.pack_into("<II", fib, 0x1A2, 0, len(pieces))
-    streams = {"WordDocument": bytes(fib) + encoded, "1Table": pieces}
+    main, table = b"", b""
+    parts = {0x1A2: pieces, **(tables or {})}
+    if properties:
+        encoded = encoded.ljust(-(-len(encoded) // _SECTOR) * _SECTOR, b"\0")
+        starts = [len(fib), *(len(fib) + 2 * at + 2 for at, sign in enumerate(text) if sign in "\r\a")]
+        parts[0x102] = struct.pack("<III", starts[0], starts[-1], (len(fib) + len(encoded)) // _SECTOR)
+        main = _paragraph_page(starts, properties)
+    for at, part in parts.items():
+        struct.pack_into("<II", fib, at, len(table), 2 if at == 0x2E2 else len(part))  # of lists, without their levels
+        table += part
+    streams = {"WordDocument": bytes(fib) + encoded + main, "1Table": table}
     sectors, places = b"", {}
     chain = [0xFFFFFFFD, 0xFFFFFFFE]  # the sector of this list, that of the directory
     for name, data in streams.items():
@@ -263,6 +276,21 @@ def old_word(text: str) -> bytes:
     header += b"\xff" * (_SECTOR - len(header))
     table = b"".join(struct.pack("<I", each) for each in chain).ljust(_SECTOR, b"\xff")
     return header + table + directory + sectors
+
+
+def _paragraph_page(starts: Sequence[int], properties: Sequence[bytes]) -> bytes:
+    page = bytearray(_SECTOR)
+    count = len(properties)
+    struct.pack_into(f"<{count + 1}I", page, 0, *starts)
+    end = _SECTOR - 2
+    for number, each in enumerate(properties):
+        head = bytes([len(each) // 2 + 1]) if len(each) % 2 else bytes([0, len(each) // 2])
+        end = (end - len(head + each)) // 2 * 2
+        page[end : end + len(head + each)] = head + each
+        page[4 * (count + 1) + 13 * number] = end // 2
+    assert end >= 4 * (count + 1) + 13 * count, "too many properties for a page"
+    page[-1] = count
+    return bytes(page)
 
 
 def _powerpoint_record(kind: int, data: bytes, *, instance: int = 0, is_container: bool = False) -> bytes:

@@ -33,7 +33,7 @@ from sample_files import unzipped, with_part, zip_of
 from app.errors import DocumentError
 from app.types.texts import ExtractedText
 from ingest.readers.document import read_document
-from ingest.readers.legacy_office import _blocks, _left_out, _missing
+from ingest.readers.legacy_office import _blocks, _count, _is_embedded, _is_list, _missing, _notes
 from ingest.readers.limits import ReadLimits
 from ingest.readers.parts import Block
 
@@ -499,12 +499,12 @@ class TestOldWord:
             {"type": "image", "alt_text": "A map"},
         ]
         assert [block.text for block in _blocks(elements)] == ["Picture: A map"]
-        assert _left_out([{"elements": elements}], has_numbers=True) == {
+        counts = [_count([{"elements": elements}], kind) for kind in (_is_embedded, _is_list)]
+        assert _notes(embedded=counts[0], lists=counts[1]) == {
             "skipped_parts": 3,
             "skipped": "2 embedded objects are not read.\nLists whose automatic numbers or bullets are not read: 1.",
         }
-        assert _left_out([{"elements": [{"type": "image", "alt_text": "A map"}]}], has_numbers=True) == {}
-        assert _left_out([{"elements": elements}], has_numbers=False)["skipped_parts"] == 2
+        assert _notes(embedded=0) == {}
 
     def test_paragraphs(self):
         assert lines(old_word("Of cities\rRome lies on the Tiber – and Köln does not.\r"), "a.doc") == [

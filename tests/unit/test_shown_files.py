@@ -6,8 +6,9 @@ import pytest
 from office_files import OFFICE, paragraph, show, word
 from other_office_samples import binary_cell, binary_workbook, excel_97, old_word, open_document, p, wide
 from outlook_files import compound_file
-from sample_files import unzipped, with_part, workbook, zip_of
+from sample_files import message, unzipped, with_part, workbook, zip_of
 
+from app.errors import DocumentError
 from app.types.texts import ExtractedText
 from ingest.readers.document import read_document
 from ingest.readers.limits import ReadLimits
@@ -127,3 +128,43 @@ def test_files_in_files_end_at_the_limits_and_are_told() -> None:
     assert "Rome" not in found.text
     assert found.metadata["skipped_parts"] == 1
     assert "Rome" in read(inner, "a.docx", ReadLimits(max_nesting=5)).text
+
+
+LONG = workbook({"S": [["City", "Land"], *[["Rome", "Italy"]] * 50]})
+
+
+@pytest.mark.parametrize("host", ["a.docx", "a.pptx", "a.xlsx", "a.xlsb", "a.odt"])
+def test_embedded_text_that_exceeds_the_limit_with_its_host_is_left_out(host: str) -> None:
+    data = hosts("a.xlsx", LONG)[host]
+    whole = read(data, host)
+    length = len(whole.text)
+    assert read(data, host, ReadLimits(max_characters=length + 10)).text == whole.text
+    if host != "a.pptx":  # which has no text of its own
+        found = read(data, host, ReadLimits(max_characters=length - 1))
+        assert found.text.endswith("Before")
+        assert found.metadata["skipped_parts"] == 1
+        with pytest.raises(DocumentError, match="longer than 5 characters"):
+            read(data, host, ReadLimits(max_characters=5))
+
+
+def test_of_several_embedded_files_those_that_fit_are_kept() -> None:
+    data = with_file(hosts("a.xlsx", LONG)["a.docx"], "word/document.xml", "b.xlsx", TABLE)
+    data = with_part(data, "word/_rels/document.xml.rels", lambda xml: xml.replace(b'Id="e"', b'Id="f"', 1))
+    both = OBJECT.replace('"e"', '"f"') + OBJECT
+    data = with_part(data, "word/document.xml", lambda xml: xml.replace(OBJECT.encode(), both.encode()))
+    limits = ReadLimits(max_characters=len(read(data, "a.docx").text) - 1)
+    found = read(data, "a.docx", limits)
+    assert found.text.count("Rome") == 1
+    assert read(data, "a.docx").text.count("Rome") == 51
+
+
+def test_an_attachment_too_long_beside_its_message_is_left_out() -> None:
+    mail = message(
+        "Paris.", attachments={"a.csv": b"City,Land\n" + b"Rome,Italy\n" * 50, "b.csv": b"City,Land\nRome,Italy\n"}
+    )
+    length = len(read(mail, "a.eml").text)
+    found = read(mail, "a.eml", ReadLimits(max_characters=length - 100))
+    assert "Paris." in found.text
+    assert found.text.count("Rome") == 1
+    assert found.metadata["skipped_attachments"] == 1
+    assert "too long" in str(found.metadata["skipped"])
