@@ -1,0 +1,100 @@
+"""Losses of text that users of other document readers reported, by format: what a person sees stands in the text."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from ingest.readers.document import read_document
+from ingest.readers.text import clean_pieces
+
+
+def text_of(data: str | bytes, name: str) -> str:
+    return read_document(data.encode() if isinstance(data, str) else data, uri=f"file:///{name}").text
+
+
+TIMES = "00:00:{0:02},000 --> 00:00:{0:02},900"
+
+
+class TestSubtitles:
+    @pytest.mark.parametrize(
+        ("cues", "shown"),
+        [
+            (f"1\n{TIMES.format(1)}\n\nSaid late.\n\n2\n{TIMES.format(2)}\nNext.", "Said late.\n\nNext."),
+            (
+                f"1\n{TIMES.format(1)}\nThe fleet\n\nis beaten.\n\n2\n{TIMES.format(2)}\nNext.",
+                "The fleet is beaten.\n\nNext.",
+            ),
+            (
+                f"1\n{TIMES.format(1)}\nOne.\n2\n{TIMES.format(2)}\nTwo.\n3\n{TIMES.format(3)}\nThree.",
+                "One.\n\nTwo.\n\nThree.",
+            ),
+            ("1\n00:00:01 --> 00:00:02\nWhole seconds.", "Whole seconds."),
+            ("1\n00:00:01:000 -> 00:00:02:000\nOther signs.", "Other signs."),
+            (f"Translated by Ann.\n\n1\n{TIMES.format(1)}\nOne.", "Translated by Ann.\n\nOne."),
+        ],
+    )
+    def test_cues_of_subrip(self, cues: str, shown: str):
+        assert text_of(cues, "a.srt") == shown
+
+    def test_names_and_notes_of_webvtt_are_not_spoken(self):
+        head = "WEBVTT\nKind: captions\n\nSTYLE\n::cue { color: red }\n\n"
+        first = f"opening\n{TIMES.format(1)}\nNOTES are sung.\n\nto the end.\n\nNOTE a remark\n\n"
+        cues = f"{first}cue two\n{TIMES.format(2)}\nTwo."
+        assert text_of(head + cues.replace(",", "."), "a.vtt") == "NOTES are sung. to the end.\n\nTwo."
+
+
+def notebook(*outputs: dict[str, Any]) -> str:
+    return json.dumps({"cells": [{"cell_type": "code", "source": "x", "outputs": outputs}]})
+
+
+class TestResultsOfNotebooks:
+    @pytest.mark.parametrize(
+        ("data", "shown"),
+        [
+            ({"text/plain": "<IPython.core.display.HTML object>", "text/html": "<b>Seen</b> page"}, "Seen page"),
+            ({"text/plain": "<IPython.core.display.Latex object>", "text/latex": "$$E=mc^2$$"}, "$$E=mc^2$$"),
+            (
+                {"text/plain": "<IPython.core.display.SVG object>", "image/svg+xml": "<svg><text>Seen</text></svg>"},
+                "Seen",
+            ),
+            (
+                {"text/plain": "<IPython.core.display.JSON object>", "application/json": {"key": "ä"}},
+                '{\n "key": "ä"\n}',
+            ),
+            ({"text/plain": "<IPython.core.display.Image object>", "image/png": "x"}, ""),
+            ({"text/plain": "Figure(1)", "text/html": "<script>draw()</script>"}, "Figure(1)"),
+            ({"text/plain": "an <IPython.core.display.HTML object>"}, "an <IPython.core.display.HTML object>"),
+        ],
+    )
+    def test_the_richest_form_is_read(self, data: dict[str, object], shown: str):
+        found = text_of(notebook({"output_type": "display_data", "data": data}), "a.ipynb")
+        assert found == f"x\n\n{shown}".strip()
+
+    def test_an_error_with_the_lines_that_led_to_it(self):
+        error = {"output_type": "error", "ename": "ValueError", "evalue": "bad"}
+        lines = ["\x1b[0;31min compute()\x1b[0m", "ValueError: bad"]
+        assert text_of(notebook(error | {"traceback": lines}), "a.ipynb") == "x\n\nin compute()\nValueError: bad"
+        assert text_of(notebook(error | {"traceback": ["in f()"]}), "a.ipynb") == "x\n\nin f()\nValueError: bad"
+
+
+class TestTerminals:
+    @pytest.mark.parametrize(
+        ("written", "shown"),
+        [
+            ("\x1b[32mINFO\x1b[0m started", "INFO started"),
+            ("\x1b]8;;https://example.org\x07link\x1b]8;;\x07", "link"),
+            ("\x1b(B\x1b[mplain \x1b[38;5;12mblue", "plain blue"),
+            ("N\bNA\bA _\bl_\bs", "NA ls"),
+            ("ab\b\bc", "ac"),
+            ("The end.\r\n\x1a", "The end.\n"),
+            ("\x1b\x1b[0m[0mx", "[0mx"),
+        ],
+    )
+    def test_what_a_terminal_shows_in_one_piece_and_in_many(self, written: str, shown: str):
+        before = "A line that a program printed before.\n"
+        assert text_of(before + written, "a.log") == before + shown
+        assert "".join(clean_pieces(list(written))) == shown
+        assert "".join(clean_pieces([shown])) == shown
