@@ -6,7 +6,9 @@ import json
 from typing import Any
 
 import pytest
+from sample_files import book, unzipped, zip_of
 
+from app.errors import DocumentError
 from ingest.readers.document import read_document
 from ingest.readers.text import clean_pieces
 
@@ -98,3 +100,63 @@ class TestTerminals:
         assert text_of(before + written, "a.log") == before + shown
         assert "".join(clean_pieces(list(written))) == shown
         assert "".join(clean_pieces([shown])) == shown
+
+
+def changed_book(old: bytes, new: bytes, *, package: bool = True) -> bytes:
+    """A book of two chapters with a change in its package or in the names of its files."""
+    files = unzipped(book("<p>One.</p>", "<p>Two.</p>"))
+    if package:
+        files["OPS/package.opf"] = files["OPS/package.opf"].replace(old, new)
+        return zip_of(files)
+    return zip_of({name.replace(old.decode(), new.decode()): data for name, data in files.items()})
+
+
+class TestBooks:
+    @pytest.mark.parametrize(
+        "data",
+        [
+            changed_book(b"application/xhtml+xml", b"text/x-oeb1-document"),
+            changed_book(b"application/xhtml+xml", b"application/octet-stream"),
+            changed_book(b"c%201.xhtml", b"c%201.xhtml#begin"),
+            changed_book(b"text/c%20", b"Text/C%20"),
+            changed_book(b"c 1", b"c%201", package=False),
+            changed_book(b'<itemref idref="c0"/><itemref idref="c1"/>', b""),
+        ],
+        ids=["old type", "no type", "fragment", "case", "percent", "no spine"],
+    )
+    def test_chapters_are_found_however_the_package_names_them(self, data: bytes):
+        assert read_document(data, uri="a.epub").text == "One.\n\nTwo."
+
+    def test_a_page_that_is_a_drawing(self):
+        data = changed_book(b"c%201.xhtml", b"c.svg")
+        drawing = '<svg xmlns="http://www.w3.org/2000/svg"><text>Drawn.</text></svg>'
+        assert text_of(zip_of(unzipped(data) | {"OPS/text/c.svg": drawing.encode()}), "a.epub") == "One.\n\nDrawn."
+
+    @pytest.mark.parametrize(
+        ("data", "place"),
+        [
+            (changed_book(b"c%201.xhtml", b"gone.xhtml"), "text/gone.xhtml: It is missing"),
+            (changed_book(b'idref="c1"', b'idref="nowhere"'), "spine, nowhere: "),
+        ],
+    )
+    def test_a_missing_chapter_is_noted(self, data: bytes, place: str):
+        found = read_document(data, uri="a.epub")
+        assert (found.text, found.metadata["skipped_parts"]) == ("One.", 1)
+        assert str(found.metadata["skipped"]).startswith(place)
+
+    def test_a_damaged_chapter_costs_no_other(self):
+        data = bytearray(book("<p>One.</p>", "<p>Two.</p>"))
+        begin = data.index(b"OPS/text/c 1.xhtml") + len("OPS/text/c 1.xhtml")
+        data[begin : begin + 20] = bytes(20)
+        found = read_document(bytes(data), uri="a.epub")
+        assert (found.text, found.metadata["skipped_parts"]) == ("One.", 1)
+        assert "c 1.xhtml: This chapter is damaged" in str(found.metadata["skipped"])
+
+    def test_a_book_without_any_chapter_is_refused(self):
+        with pytest.raises(DocumentError, match="None of the chapters"):
+            read_document(changed_book(b"c%20", b"x%20"), uri="a.epub")
+
+    def test_notes_that_show_when_pressed(self):
+        assert text_of(book('<p>One.</p><aside epub:type="footnote" hidden="">A note.</aside>'), "a.epub").endswith(
+            "A note."
+        )
