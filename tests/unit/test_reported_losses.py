@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
 import json
 from typing import Any
 
@@ -160,3 +162,57 @@ class TestBooks:
         assert text_of(book('<p>One.</p><aside epub:type="footnote" hidden="">A note.</aside>'), "a.epub").endswith(
             "A note."
         )
+
+
+def mail(body: str, kind: str = "text/plain", more: str = "") -> str:
+    head = "From: ann@example.org\nTo: bob@example.org\nSubject: Of cities\n"
+    return f"{head}MIME-Version: 1.0\nContent-Type: {kind}\n{more}\n{body}"
+
+
+def multipart(kind: str, *parts: str) -> str:
+    return mail("".join(f"--b\n{part}\n" for part in parts) + "--b--\n", f'multipart/{kind}; boundary="b"')
+
+
+def base64_of(text: str) -> str:
+    return base64.encodebytes(text.encode()).decode()
+
+
+ENCODED = "Content-Transfer-Encoding: base64\n"
+SAID = "The meeting takes place on Tuesday in the large hall, and everybody is welcome to ask about the budget."
+
+
+class TestMessages:
+    def test_the_page_of_a_message_counts_where_its_plain_text_says_less(self):
+        page = f"Content-Type: text/html\n\n<p>{SAID}</p><table><tr><td>Fee</td><td>4711 euros</td></tr></table>"
+        found = text_of(
+            multipart("alternative", f"Content-Type: text/plain\n\n{SAID} https://example.org/x/y", page), "a.eml"
+        )
+        assert "4711 euros" in found
+        assert found.count("large hall") == 1
+
+    def test_a_forwarded_message_that_is_encoded(self):
+        inner = mail("Gr=C3=BC=C3=9Fe from K", more="Content-Transfer-Encoding: quoted-printable\n")
+        for coded in (f"{ENCODED}\n{base64_of(inner)}", f"\n{inner}"):
+            part = f"Content-Type: message/rfc822\n{coded}"
+            assert "Grüße from K" in text_of(multipart("mixed", part), "a.eml")
+
+    def test_a_file_written_into_the_body(self):
+        line = binascii.b2a_uu(b"City,People\nRome,2800000\n").decode()
+        found = text_of(mail(f"See below.\n\nbegin 644 cities.csv\n{line}`\nend\n\nRegards"), "a.eml")
+        assert found.endswith("See below.\n\n\n\nRegards\n\n# cities.csv\n\nCity: Rome; People: 2800000")
+        prose = "begin 644 words\nof prose\nend"
+        assert text_of(mail(prose), "a.eml").endswith(prose)
+
+    def test_lines_that_a_mailing_list_appends_to_an_encoded_body(self):
+        found = text_of(mail(f"{base64_of('The body.')}____\nTo leave the list: example.org\n", more=ENCODED), "a.eml")
+        assert found.endswith("The body.\n____\nTo leave the list: example.org")
+
+    def test_all_who_got_it(self):
+        found = text_of("Bcc: carl@example.org\nReply-To: list@example.org\n" + mail("Body."), "a.eml")
+        assert "Reply-To: list@example.org\nTo: bob@example.org\nBcc: carl@example.org" in found
+
+    def test_messages_of_a_mailbox_without_lines_between_them(self):
+        start = "From ann@example.org Mon Jan  1 10:00:00 2024\n"
+        found = text_of(f"{start}{mail('From 10:00 on: we meet.')}\n{start}{mail('Later.')}", "a.mbox")
+        assert found.count("# Message") == 2
+        assert "From 10:00 on: we meet." in found
