@@ -145,7 +145,7 @@ _INTERPRETERS = (
     (b"Rscript", "text/x-r"),
 )
 _FLAT = re.compile(rb'<office:document\s[^>]*?office:mimetype="([\w./-]+)"')
-_CONTROLS = re.compile(rb"[\x01-\x08\x0e-\x1a\x1c-\x1f\x7f]")
+_CONTROLS = re.compile(rb"[\x01-\x07\x0e-\x1a\x1c-\x1f\x7f]")
 _MAX_CONTROL_SHARE = 0.05
 _MAX_NUL_SHARE = 0.2
 _BYTE_ORDER_MARKS = (codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE)
@@ -289,7 +289,7 @@ def _is_text(head: bytes, *, most_nuls: float = 0.0) -> bool:
         return True
     if head.count(0) > most_nuls * len(head):
         return False
-    return len(_CONTROLS.findall(head)) <= _MAX_CONTROL_SHARE * len(head)
+    return len(_CONTROLS.findall(head.rstrip(b"\x1a"))) <= _MAX_CONTROL_SHARE * len(head)
 
 
 def _begun_like(head: bytes) -> str:

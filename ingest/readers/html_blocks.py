@@ -193,6 +193,8 @@ def _is_hidden(element: HtmlElement) -> bool:
     attributes = element.attrib
     if not attributes:
         return element.tag == "dialog"
+    if "note" in attributes.get("epub:type", ""):  # books show notes when their reference is pressed
+        return False
     return (
         ("hidden" in attributes and attributes["hidden"] != "until-found")
         or (element.tag == "input" and attributes.get("type", "").lower() == "hidden")

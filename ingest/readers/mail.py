@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
 import codecs
 import email
 import email.policy
@@ -12,6 +14,7 @@ from email.errors import HeaderParseError
 from email.header import decode_header
 from email.message import EmailMessage
 from email.utils import parsedate_to_datetime
+from itertools import takewhile
 from typing import Any, cast
 
 from app.errors import DocumentError
@@ -24,10 +27,11 @@ from ingest.readers.limits import ReadLimits
 from ingest.readers.members import Members, ReadMember
 from ingest.readers.text import clean_text, decode_text
 
-# A message starts at such a line after an empty one, if a header follows. Other lines that begin with `From ` are text,
-# which not every program quotes.
+# A message starts at such a line if a header follows: after an empty line, or with the time of an envelope after any.
+# Other lines that begin with `From ` are text, which not every program quotes.
 _MESSAGE_START = re.compile(
-    rb"(?:\A|(?<=\n\n)|(?<=\r\n\r\n))From [^\n]*\n(?=>?[!-9;-~]{1,76}:)",
+    rb"(?:\A|(?<=\n\n)|(?<=\r\n\r\n)|(?<=\n)(?=From \S+ +\w{3} \w{3} +\d+ \d\d?:\d\d[^\n]* \d{4}))"
+    rb"From [^\n]*\n(?=>?[!-9;-~]{1,76}:)",
 )
 _ENVELOPE_TIME = re.compile(rb"\d{1,2}:\d\d")
 _QUOTED_FROM = re.compile(rb"^>(>*From )", re.MULTILINE)
@@ -44,10 +48,15 @@ _MAX_PARTS = 10_000
 _BODY_TYPES = ("text/plain", "text/html", "text/enriched")
 # Files that a saved web page (MHTML) brings along for its look.
 _OF_A_PAGE = ("text/css", "text/javascript", "application/javascript", "application/x-javascript", "font/woff2")
+_UUENCODED = re.compile(
+    r"^begin [0-7]{3,4} (?P<name>[^\n]+)\n(?P<lines>(?:[!-`][ -`]*\n)+?)(?:[ `]*\n)?end[ \t]*$", re.MULTILINE
+)
+_BASE64_LINE = re.compile(r"\s*[A-Za-z0-9+/]*={0,2}\s*")
 _WORD = re.compile(r"\w{3,}")
-_OTHER_WORDS = 0.4  # least share of new words in an alternative; with fewer it differs only in layout
+_ADDRESS = re.compile(r"<?\bhttps?://\S+")  # which plain text spells out, and HTML has behind a link
+_OTHER_WORDS = 0.4  # least share of other words in an alternative; with fewer it differs only in layout
 _WITH_PARAMETERS = ("content-type", "content-disposition")
-_SHOWN_HEADERS = ("From", "To", "Cc", "Date")
+_SHOWN_HEADERS = ("From", "Reply-To", "To", "Cc", "Bcc", "Date")
 
 
 def read_message(data: bytes, limits: ReadLimits, read_member: ReadMember) -> ExtractedText:
@@ -226,12 +235,12 @@ def _children(part: EmailMessage) -> list[EmailMessage]:
 
 
 def _shown_alternatives(children: list[EmailMessage]) -> list[EmailMessage]:
-    """The first alternative that is not blank, usually plain text, and others with at least 40 % new words: the first
-    may only say that an HTML viewer is needed."""
+    """The last alternative that is not blank, which mail programs show, and others with at least 40 % other words:
+    one of them may only say that an HTML viewer is needed."""
     shown: list[EmailMessage] = []
     known: set[str] = set()
-    for child in children:
-        words = set(_WORD.findall(_texts_in(child).lower()))
+    for child in reversed(children):
+        words = set(_WORD.findall(_ADDRESS.sub(" ", _texts_in(child)).lower()))
         if words and len(words - known) > _OTHER_WORDS * len(words):
             shown.append(child)
             known |= words
@@ -257,16 +266,15 @@ def _leaf(part: EmailMessage, is_body: bool) -> Iterator[str | Attachment]:
     if media_type == "message/rfc822" and part.is_multipart():
         inner = part.get_payload(0)
         if isinstance(inner, EmailMessage):
-            yield Attachment(name or "message", media_type, inner.as_bytes())
+            yield Attachment(name or "message", media_type, _bytes_of_message(part, inner))
         return
     if media_type.startswith("multipart/"):  # its declared boundary is missing
         if is_body and (text := _text_of(part).strip()):
             yield text
         return
     if media_type in _BODY_TYPES and not _is_attached(part):
-        text = _text_of(part).strip() if is_body else ""
-        if text:
-            yield text
+        if is_body:
+            yield from _body(_text_of(part))
         return
     if part.is_multipart():  # a delivery report, which has parts of its own
         payloads = [inner.as_bytes() for inner in part.iter_parts() if isinstance(inner, EmailMessage)]
@@ -284,13 +292,45 @@ def _leaf(part: EmailMessage, is_body: bool) -> Iterator[str | Attachment]:
         yield Attachment(name or "attachment", declared, payload)
 
 
+def _body(text: str) -> Iterator[str | Attachment]:
+    """The text of a body, and the files that old programs wrote into it (uuencode)."""
+    files = [
+        Attachment(match["name"].strip(), "", data)
+        for match in _UUENCODED.finditer(text)
+        if (data := _uudecoded(match["lines"]))
+    ]
+    if files:
+        text = _UUENCODED.sub(lambda match: "" if _uudecoded(match["lines"]) else match[0], text)
+    if text.strip():
+        yield text.strip()
+    yield from files
+
+
+def _uudecoded(lines: str) -> bytes:
+    """The file in lines of uuencode; empty if they are something else."""
+    try:
+        return b"".join(binascii.a2b_uu(line.encode("ascii")) for line in lines.splitlines())
+    except ValueError:  # binascii.Error, and characters beyond ASCII
+        return b""
+
+
+def _bytes_of_message(part: EmailMessage, inner: EmailMessage) -> bytes:
+    """An attached message. Some programs encode it, although RFC 2046 forbids that; its parser then sees one body."""
+    data = inner.as_bytes()
+    encoding = str(part.get("Content-Transfer-Encoding", "")).strip().lower()
+    if encoding == "base64" and not inner.keys():
+        with suppress(ValueError):
+            return base64.b64decode(data)
+    return data
+
+
 def is_inline_picture(maintype: str, disposition: str | None, content_id: object) -> bool:
     """Whether it is a picture shown inside the HTML of a message, such as a logo."""
     return maintype == "image" and disposition != "attachment" and content_id is not None
 
 
 def _text_of(part: EmailMessage) -> str:
-    payload = part.get_payload(decode=True)
+    payload = _with_appended_lines(part) or part.get_payload(decode=True)
     if not isinstance(payload, bytes) or not payload:
         return ""
     charset = part.get_content_charset() or ""
@@ -303,6 +343,21 @@ def _text_of(part: EmailMessage) -> str:
     if str(part.get_param("format", "")).lower() == "flowed":
         text = _unflowed(text, is_spaced=str(part.get_param("delsp", "")).lower() == "yes")
     return text
+
+
+def _with_appended_lines(part: EmailMessage) -> bytes:
+    """A base64 body with the lines that a mailing list appended without encoding them; empty if there are none."""
+    raw = part.get_payload()
+    if str(part.get("Content-Transfer-Encoding", "")).strip().lower() != "base64" or not isinstance(raw, str):
+        return b""
+    lines = raw.rstrip().splitlines()
+    encoded = list(takewhile(_BASE64_LINE.fullmatch, lines))
+    if not encoded or len(encoded) == len(lines):
+        return b""
+    with suppress(ValueError):
+        body = base64.b64decode("".join(encoded))
+        return b"\n".join([body, *(line.encode("utf-8", "surrogateescape") for line in lines[len(encoded) :])])
+    return b""
 
 
 def _unflowed(text: str, *, is_spaced: bool) -> str:

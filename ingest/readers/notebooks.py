@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,10 +17,12 @@ from ingest.readers.media_types import NOTEBOOK
 from ingest.readers.parts import Block
 from ingest.readers.skipped import Skipped
 from ingest.readers.tables import join_blocks
-from ingest.readers.text import decode_text
+from ingest.readers.text import clean_text, decode_text
 from ingest.text_headings import MarkdownHeadings
 from ingest.titles import heading_text
 
+# What stands for an object of which another form holds the content.
+_OBJECT = re.compile(r"<IPython\.[\w.]+ object>")
 _MOST_OUTPUT = 20_000  # characters of one output: progress bars and printed arrays can be endless
 
 
@@ -85,18 +88,38 @@ def _markdown(source: str) -> Iterator[Block]:
 
 
 def _output(output: dict[str, Any], limits: ReadLimits) -> str:
-    """The output as text; empty for pictures."""
+    """The text of the richest form that Jupyter shows; empty for pictures."""
     if output.get("output_type") in ("error", "pyerr"):
-        return f"{output.get('ename', '')}: {output.get('evalue', '')}"
+        return _error(output)
     bundle = output.get("data")
     data = bundle if isinstance(bundle, dict) else output
-    for key in ("text/markdown", "text/plain", "text", "text/latex"):
-        if data.get(key):
-            return _joined(data[key])
-    for key in ("text/html", "html"):
-        if data.get(key):
-            return read_html(_joined(data[key]).encode("utf-8", "replace"), limits, "utf-8").text
-    return ""
+    for key in ("text/html", "html", "image/svg+xml", "svg"):
+        if (markup := _joined(data.get(key))).strip() and (text := _text_of_markup(markup, limits)):
+            return text
+    for key in ("text/markdown", "text/latex", "latex"):
+        if (text := _joined(data.get(key))).strip():
+            return text
+    plain = next((text for key in ("text/plain", "text") if (text := _joined(data.get(key))).strip()), "")
+    if not _OBJECT.fullmatch(plain.strip()):
+        return plain
+    value = data.get("application/json")
+    return json.dumps(value, ensure_ascii=False, indent=1) if value else ""
+
+
+def _error(output: dict[str, Any]) -> str:
+    message = f"{output.get('ename', '')}: {output.get('evalue', '')}"
+    lines = output.get("traceback")
+    traceback = (
+        clean_text("\n".join(line for line in lines if isinstance(line, str))) if isinstance(lines, list) else ""
+    )
+    return traceback if message in traceback else f"{traceback}\n{message}".strip()
+
+
+def _text_of_markup(markup: str, limits: ReadLimits) -> str:
+    try:
+        return read_html(markup.encode("utf-8", "replace"), limits, "utf-8").text
+    except DocumentError:  # without elements
+        return ""
 
 
 def _joined(source: object) -> str:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from app.types.texts import ExtractedText
 from ingest.readers.limits import ReadLimits
 from ingest.readers.text import decode_text
 
-_TIMES = re.compile(r"\s*(?:\d+:)?\d\d?:\d\d[.,]\d{1,3}\s*-->\s*(?:\d+:)?\d\d?:\d\d[.,]\d{1,3}.*")
+_TIME = r"(?:\d+:)?\d{1,2}:\d\d(?:[.,:]\d{1,3})?"
+_TIMES = re.compile(rf"\s*{_TIME}\s*-{{1,2}}>\s*{_TIME}(?:\s.*)?")
 _SPEAKER = re.compile(r"<v(?:\.[\w.-]+)?\s+([^>]+)>")
 _SIGNS = re.compile(r"</?[a-zA-Z][^>]*>|<\d[\d:.]*>|\{\\[^}]*\}")
-_BLOCKS = re.compile(r"\n[ \t]*\n")
-_NO_CUES = ("NOTE", "STYLE", "REGION")
+_BLOCKS = re.compile(r"\n(?:[ \t]*\n)+")
+_NO_CUE = re.compile(r"(?:NOTE|STYLE|REGION)(?:\s|\Z)")
 _SENTENCE_ENDS = (".", "!", "?", "…", "。", "！", "？", '"', "”", "»")
 
 
@@ -29,16 +30,30 @@ def read_subtitles(data: bytes, limits: ReadLimits, charset: str) -> ExtractedTe
 
 
 def _cues(text: str) -> Iterator[str]:
-    for block in _BLOCKS.split(text):
-        lines = block.strip("\n").split("\n")
-        if lines[0].startswith(_NO_CUES):
-            continue
-        times = next((number for number, line in enumerate(lines) if _TIMES.fullmatch(line)), None)
-        if times is not None and (spoken := _spoken(lines[times + 1 :])):
+    """Yields the text of each cue: all lines up to the next cue, since many files have blank lines within cues, or none
+    between them."""
+    is_webvtt = text.startswith("WEBVTT")
+    lines = text.split("\n")
+    times = [number for number, line in enumerate(lines) if _TIMES.fullmatch(line)]
+    if times and not is_webvtt:
+        yield from filter(None, [_spoken(_without_identifier(lines[: times[0]], is_webvtt))])
+    for time, following in zip(times, [*times[1:], None], strict=False):
+        own = lines[time + 1 :] if following is None else _without_identifier(lines[time + 1 : following], is_webvtt)
+        blocks = _BLOCKS.split("\n".join(own))
+        shown = [block for block in blocks if not (is_webvtt and _NO_CUE.match(block))]
+        if spoken := _spoken(shown):
             yield spoken
 
 
-def _spoken(lines: list[str]) -> str:
+def _without_identifier(lines: Sequence[str], is_webvtt: bool) -> Sequence[str]:
+    """The lines before the times of a cue, without its number or name."""
+    last = lines[-1].strip() if lines else ""
+    is_separate = len(lines) < 2 or not lines[-2].strip()
+    is_identifier = last.isdecimal() or (is_webvtt and is_separate)
+    return lines[:-1] if is_identifier else lines
+
+
+def _spoken(lines: Sequence[str]) -> str:
     text = _SPEAKER.sub(r"\1: ", " ".join(lines))
     return " ".join(html.unescape(_SIGNS.sub("", text)).split())
 

@@ -19,9 +19,14 @@ from ingest.readers.limits import ReadLimits
 from ingest.readers.parts import PART_CHARACTERS, Opened, Piece
 from ingest.titles import declared_title
 
-_CONTROLS = re.compile(r"[\x01-\x08\x0e-\x1a\x1c-\x1f\x7f-\x84\x86-\x9f\ufffd]")
+_CONTROLS = re.compile(r"[\x01-\x07\x0e-\x1a\x1c-\x1f\x7f-\x84\x86-\x9f\ufffd]")
 _MAX_CONTROL_SHARE = 0.05
 _MAX_NUL_SHARE = 0.2
+# Escape sequences of terminals; letters that a printer strikes over (`N\bN` is a bold N); the end of a file in DOS.
+_UNPRINTED = re.compile(
+    r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\)|[()][0-9A-Z])|[^\n\x08]\x08|\x1a+\Z|[\x1b\x08]"
+)
+_UNPRINTED_BEGIN = re.compile(r"(?:\x1b[^\n]{0,200}|[^\n\x08]?\x08*)\Z")  # may go on in the next piece
 _LONE_SURROGATES = re.compile(r"[\ud800-\udfff]")
 _DECLARED_WITHIN = 4_000  # bytes in which declarations are searched
 _CODING = re.compile(rb"^[ \t\f]*(?:#|//|/\*|;|%).*?coding[:=][ \t]*([-\w.]{1,40})", re.MULTILINE)
@@ -110,12 +115,23 @@ def clean_text(text: str) -> str:
 
 def clean_pieces(texts: Iterable[str]) -> Iterator[str]:
     newlines = io.IncrementalNewlineDecoder(None, translate=True)  # a line end (CR LF) may span two pieces
-    for text in texts:
+    for text in _printed(texts):
         text = text.replace("\0", "")
         if not text.isascii():
             text = _LONE_SURROGATES.sub("\ufffd", text)
         yield newlines.decode(text)
     yield newlines.decode("", final=True)
+
+
+def _printed(texts: Iterable[str]) -> Iterator[str]:
+    """The pieces as a terminal shows them."""
+    held = ""
+    for text in texts:
+        text = held + text
+        begin = _UNPRINTED_BEGIN.search(text, max(0, len(text) - 200))
+        held = begin[0] if begin else ""
+        yield _UNPRINTED.sub("", text[: len(text) - len(held)])
+    yield _UNPRINTED.sub("", held)
 
 
 def _checked(texts: Iterable[str]) -> Iterator[str]:

@@ -1,0 +1,218 @@
+"""Losses of text that users of other document readers reported, by format: what a person sees stands in the text."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from typing import Any
+
+import pytest
+from sample_files import book, unzipped, zip_of
+
+from app.errors import DocumentError
+from ingest.readers.document import read_document
+from ingest.readers.text import clean_pieces
+
+
+def text_of(data: str | bytes, name: str) -> str:
+    return read_document(data.encode() if isinstance(data, str) else data, uri=f"file:///{name}").text
+
+
+TIMES = "00:00:{0:02},000 --> 00:00:{0:02},900"
+
+
+class TestSubtitles:
+    @pytest.mark.parametrize(
+        ("cues", "shown"),
+        [
+            (f"1\n{TIMES.format(1)}\n\nSaid late.\n\n2\n{TIMES.format(2)}\nNext.", "Said late.\n\nNext."),
+            (
+                f"1\n{TIMES.format(1)}\nThe fleet\n\nis beaten.\n\n2\n{TIMES.format(2)}\nNext.",
+                "The fleet is beaten.\n\nNext.",
+            ),
+            (
+                f"1\n{TIMES.format(1)}\nOne.\n2\n{TIMES.format(2)}\nTwo.\n3\n{TIMES.format(3)}\nThree.",
+                "One.\n\nTwo.\n\nThree.",
+            ),
+            ("1\n00:00:01 --> 00:00:02\nWhole seconds.", "Whole seconds."),
+            ("1\n00:00:01:000 -> 00:00:02:000\nOther signs.", "Other signs."),
+            (f"Translated by Ann.\n\n1\n{TIMES.format(1)}\nOne.", "Translated by Ann.\n\nOne."),
+        ],
+    )
+    def test_cues_of_subrip(self, cues: str, shown: str):
+        assert text_of(cues, "a.srt") == shown
+
+    def test_names_and_notes_of_webvtt_are_not_spoken(self):
+        head = "WEBVTT\nKind: captions\n\nSTYLE\n::cue { color: red }\n\n"
+        first = f"opening\n{TIMES.format(1)}\nNOTES are sung.\n\nto the end.\n\nNOTE a remark\n\n"
+        cues = f"{first}cue two\n{TIMES.format(2)}\nTwo."
+        assert text_of(head + cues.replace(",", "."), "a.vtt") == "NOTES are sung. to the end.\n\nTwo."
+
+
+def notebook(*outputs: dict[str, Any]) -> str:
+    return json.dumps({"cells": [{"cell_type": "code", "source": "x", "outputs": outputs}]})
+
+
+class TestResultsOfNotebooks:
+    @pytest.mark.parametrize(
+        ("data", "shown"),
+        [
+            ({"text/plain": "<IPython.core.display.HTML object>", "text/html": "<b>Seen</b> page"}, "Seen page"),
+            ({"text/plain": "<IPython.core.display.Latex object>", "text/latex": "$$E=mc^2$$"}, "$$E=mc^2$$"),
+            (
+                {"text/plain": "<IPython.core.display.SVG object>", "image/svg+xml": "<svg><text>Seen</text></svg>"},
+                "Seen",
+            ),
+            (
+                {"text/plain": "<IPython.core.display.JSON object>", "application/json": {"key": "ä"}},
+                '{\n "key": "ä"\n}',
+            ),
+            ({"text/plain": "<IPython.core.display.Image object>", "image/png": "x"}, ""),
+            ({"text/plain": "Figure(1)", "text/html": "<script>draw()</script>"}, "Figure(1)"),
+            ({"text/plain": "an <IPython.core.display.HTML object>"}, "an <IPython.core.display.HTML object>"),
+        ],
+    )
+    def test_the_richest_form_is_read(self, data: dict[str, object], shown: str):
+        found = text_of(notebook({"output_type": "display_data", "data": data}), "a.ipynb")
+        assert found == f"x\n\n{shown}".strip()
+
+    def test_an_error_with_the_lines_that_led_to_it(self):
+        error = {"output_type": "error", "ename": "ValueError", "evalue": "bad"}
+        lines = ["\x1b[0;31min compute()\x1b[0m", "ValueError: bad"]
+        assert text_of(notebook(error | {"traceback": lines}), "a.ipynb") == "x\n\nin compute()\nValueError: bad"
+        assert text_of(notebook(error | {"traceback": ["in f()"]}), "a.ipynb") == "x\n\nin f()\nValueError: bad"
+
+
+class TestTerminals:
+    @pytest.mark.parametrize(
+        ("written", "shown"),
+        [
+            ("\x1b[32mINFO\x1b[0m started", "INFO started"),
+            ("\x1b]8;;https://example.org\x07link\x1b]8;;\x07", "link"),
+            ("\x1b(B\x1b[mplain \x1b[38;5;12mblue", "plain blue"),
+            ("N\bNA\bA _\bl_\bs", "NA ls"),
+            ("ab\b\bc", "ac"),
+            ("The end.\r\n\x1a", "The end.\n"),
+            ("\x1b\x1b[0m[0mx", "[0mx"),
+        ],
+    )
+    def test_what_a_terminal_shows_in_one_piece_and_in_many(self, written: str, shown: str):
+        before = "A line that a program printed before.\n"
+        assert text_of(before + written, "a.log") == before + shown
+        assert "".join(clean_pieces(list(written))) == shown
+        assert "".join(clean_pieces([shown])) == shown
+
+
+def changed_book(old: bytes, new: bytes, *, package: bool = True) -> bytes:
+    """A book of two chapters with a change in its package or in the names of its files."""
+    files = unzipped(book("<p>One.</p>", "<p>Two.</p>"))
+    if package:
+        files["OPS/package.opf"] = files["OPS/package.opf"].replace(old, new)
+        return zip_of(files)
+    return zip_of({name.replace(old.decode(), new.decode()): data for name, data in files.items()})
+
+
+class TestBooks:
+    @pytest.mark.parametrize(
+        "data",
+        [
+            changed_book(b"application/xhtml+xml", b"text/x-oeb1-document"),
+            changed_book(b"application/xhtml+xml", b"application/octet-stream"),
+            changed_book(b"c%201.xhtml", b"c%201.xhtml#begin"),
+            changed_book(b"text/c%20", b"Text/C%20"),
+            changed_book(b"c 1", b"c%201", package=False),
+            changed_book(b'<itemref idref="c0"/><itemref idref="c1"/>', b""),
+        ],
+        ids=["old type", "no type", "fragment", "case", "percent", "no spine"],
+    )
+    def test_chapters_are_found_however_the_package_names_them(self, data: bytes):
+        assert read_document(data, uri="a.epub").text == "One.\n\nTwo."
+
+    def test_a_page_that_is_a_drawing(self):
+        data = changed_book(b"c%201.xhtml", b"c.svg")
+        drawing = '<svg xmlns="http://www.w3.org/2000/svg"><text>Drawn.</text></svg>'
+        assert text_of(zip_of(unzipped(data) | {"OPS/text/c.svg": drawing.encode()}), "a.epub") == "One.\n\nDrawn."
+
+    @pytest.mark.parametrize(
+        ("data", "place"),
+        [
+            (changed_book(b"c%201.xhtml", b"gone.xhtml"), "text/gone.xhtml: It is missing"),
+            (changed_book(b'idref="c1"', b'idref="nowhere"'), "spine, nowhere: "),
+        ],
+    )
+    def test_a_missing_chapter_is_noted(self, data: bytes, place: str):
+        found = read_document(data, uri="a.epub")
+        assert (found.text, found.metadata["skipped_parts"]) == ("One.", 1)
+        assert str(found.metadata["skipped"]).startswith(place)
+
+    def test_a_damaged_chapter_costs_no_other(self):
+        data = bytearray(book("<p>One.</p>", "<p>Two.</p>"))
+        begin = data.index(b"OPS/text/c 1.xhtml") + len("OPS/text/c 1.xhtml")
+        data[begin : begin + 20] = bytes(20)
+        found = read_document(bytes(data), uri="a.epub")
+        assert (found.text, found.metadata["skipped_parts"]) == ("One.", 1)
+        assert "c 1.xhtml: This chapter is damaged" in str(found.metadata["skipped"])
+
+    def test_a_book_without_any_chapter_is_refused(self):
+        with pytest.raises(DocumentError, match="None of the chapters"):
+            read_document(changed_book(b"c%20", b"x%20"), uri="a.epub")
+
+    def test_notes_that_show_when_pressed(self):
+        assert text_of(book('<p>One.</p><aside epub:type="footnote" hidden="">A note.</aside>'), "a.epub").endswith(
+            "A note."
+        )
+
+
+def mail(body: str, kind: str = "text/plain", more: str = "") -> str:
+    head = "From: ann@example.org\nTo: bob@example.org\nSubject: Of cities\n"
+    return f"{head}MIME-Version: 1.0\nContent-Type: {kind}\n{more}\n{body}"
+
+
+def multipart(kind: str, *parts: str) -> str:
+    return mail("".join(f"--b\n{part}\n" for part in parts) + "--b--\n", f'multipart/{kind}; boundary="b"')
+
+
+def base64_of(text: str) -> str:
+    return base64.encodebytes(text.encode()).decode()
+
+
+ENCODED = "Content-Transfer-Encoding: base64\n"
+SAID = "The meeting takes place on Tuesday in the large hall, and everybody is welcome to ask about the budget."
+
+
+class TestMessages:
+    def test_the_page_of_a_message_counts_where_its_plain_text_says_less(self):
+        page = f"Content-Type: text/html\n\n<p>{SAID}</p><table><tr><td>Fee</td><td>4711 euros</td></tr></table>"
+        found = text_of(
+            multipart("alternative", f"Content-Type: text/plain\n\n{SAID} https://example.org/x/y", page), "a.eml"
+        )
+        assert "4711 euros" in found
+        assert found.count("large hall") == 1
+
+    def test_a_forwarded_message_that_is_encoded(self):
+        inner = mail("Gr=C3=BC=C3=9Fe from K", more="Content-Transfer-Encoding: quoted-printable\n")
+        for coded in (f"{ENCODED}\n{base64_of(inner)}", f"\n{inner}"):
+            part = f"Content-Type: message/rfc822\n{coded}"
+            assert "Grüße from K" in text_of(multipart("mixed", part), "a.eml")
+
+    def test_a_file_written_into_the_body(self):
+        line = binascii.b2a_uu(b"City,People\nRome,2800000\n").decode()
+        found = text_of(mail(f"See below.\n\nbegin 644 cities.csv\n{line}`\nend\n\nRegards"), "a.eml")
+        assert found.endswith("See below.\n\n\n\nRegards\n\n# cities.csv\n\nCity: Rome; People: 2800000")
+        prose = "begin 644 words\nof prose\nend"
+        assert text_of(mail(prose), "a.eml").endswith(prose)
+
+    def test_lines_that_a_mailing_list_appends_to_an_encoded_body(self):
+        found = text_of(mail(f"{base64_of('The body.')}____\nTo leave the list: example.org\n", more=ENCODED), "a.eml")
+        assert found.endswith("The body.\n____\nTo leave the list: example.org")
+
+    def test_all_who_got_it(self):
+        found = text_of("Bcc: carl@example.org\nReply-To: list@example.org\n" + mail("Body."), "a.eml")
+        assert "Reply-To: list@example.org\nTo: bob@example.org\nBcc: carl@example.org" in found
+
+    def test_messages_of_a_mailbox_without_lines_between_them(self):
+        start = "From ann@example.org Mon Jan  1 10:00:00 2024\n"
+        found = text_of(f"{start}{mail('From 10:00 on: we meet.')}\n{start}{mail('Later.')}", "a.mbox")
+        assert found.count("# Message") == 2
+        assert "From 10:00 on: we meet." in found
