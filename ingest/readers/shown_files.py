@@ -7,9 +7,8 @@ import io
 import posixpath
 from dataclasses import replace
 
-import olefile
-
 from app.types.left_out import left_out
+from ingest.readers.containers import compound_file
 from ingest.readers.content_types import detect
 from ingest.readers.errors import parser_errors
 from ingest.readers.limits import ReadLimits
@@ -68,5 +67,5 @@ def _embedded(data: bytes) -> bytes:
     """The file in an embedded object: itself, or the package that its compound file holds."""
     if not data.startswith(_COMPOUND):
         return data
-    with olefile.OleFileIO(io.BytesIO(data)) as compound:
+    with compound_file(io.BytesIO(data)) as compound:
         return compound.openstream(_PACKAGE).read() if compound.exists(_PACKAGE) else data
