@@ -26,7 +26,7 @@ _OF_REFERENCES = re.compile(
 )
 # In-text citations: (Peng et al., 2024), Peng et al. (2024).
 _CITED = re.compile(r"\((?=[^()]{0,200}[^\W\d_]{2})[^()]{0,400}\b(?:19|20)\d\d[a-z]?\)|et al\.? ?\(\d{4}[a-z]?\)")
-_NAMES = re.compile(r"(?:\b[A-Z][\w’'.-]*(?: [A-Z][\w’'.-]*){1,3}, ){2,}")
+_NAMES = re.compile(r"(?:\b[A-Z][\w’'.-]*+(?: [A-Z][\w’'.-]*+){1,3}+, ){2,}")
 _LABEL = re.compile(r"^\W{0,4}\[[\w+]{1,12}\]\s", re.MULTILINE)
 _PER_WORDS = 100
 _FEWEST_YEARS, _FEWEST_SIGNS = 1.5, 5.0  # per 100 words, in a bibliography

@@ -9,6 +9,7 @@ from pathlib import Path
 from pathspec import GitIgnoreSpec
 
 from app.errors import InputError
+from ingest.path_patterns import path_patterns
 
 log = logging.getLogger(__name__)
 
@@ -76,7 +77,7 @@ class Selection:
 
 def _compile_option(patterns: Sequence[str], option: str) -> GitIgnoreSpec:
     try:
-        return GitIgnoreSpec.from_lines(patterns)
+        return path_patterns(patterns)
     except ValueError as error:
         raise InputError(f"{option} cannot be used: {error}. Write it as a line of .gitignore, as in '*.md'.") from None
 
@@ -88,14 +89,14 @@ def _read_spec(file: Path) -> GitIgnoreSpec:
     except OSError as error:
         log.warning("%s cannot be read, so it ignores nothing: %s", file, error)
         lines = []
-    return GitIgnoreSpec.from_lines(_usable(lines, file))
+    return path_patterns(_usable(lines, file))
 
 
 def _usable(lines: Iterable[str], file: Path) -> Iterator[str]:
     """Skips invalid lines, so that one bad line does not disable the others."""
     for number, line in enumerate(lines, start=1):
         try:
-            GitIgnoreSpec.from_lines([line])
+            path_patterns([line])
         except ValueError as error:
             log.warning("Line %d of %s is skipped: %s", number, file, error)
         else:

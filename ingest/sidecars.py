@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,8 @@ def read_sidecar(file: Path) -> tuple[str, Metadata]:
     """Title and metadata from the sidecar of `file`; empty if it has none. Raises DocumentError for an invalid
     sidecar."""
     sidecar = sidecar_of(file)
+    if not os.path.lexists(sidecar):  # False also if the longer name is too long for the disk
+        return "", {}
     if sidecar.is_symlink():  # it could expose any JSON file of this machine
         raise _refused(sidecar, "it is a link; put a file in its place")
     if not sidecar.is_file():

@@ -10,7 +10,7 @@ from app.types.texts import Mark
 
 _MARKUP_HEADING = re.compile(r"[ ]{0,3}<h(?P<level>[1-6])\b[^>]*>(?P<text>.*)</h(?P=level)>[ \t]*", re.IGNORECASE)
 _WORD = re.compile(r"\w")
-_ATX = re.compile(r"[ ]{0,3}(?P<level>#{1,6})[ \t]+.*[^\s#][ \t#]*")
+_ATX = re.compile(r"[ ]{0,3}(?P<level>#{1,6})[ \t]++.*[^\s#][ \t#]*")
 _FENCE = re.compile(r"[ ]{0,3}(?P<sign>`{3,}|~{3,})")
 _SETEXT = re.compile(r"[ ]{0,3}(?P<sign>=|-)(?P=sign){2,}[ \t]*")
 # Lines of lists, quotes, tables and code: dashes below them do not make them a heading.

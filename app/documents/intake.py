@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
+from urllib.parse import unquote_to_bytes, urlsplit
 from urllib.request import url2pathname
 
 from app.documents.library import Library
@@ -130,7 +130,9 @@ def documents_below(catalog: SqlCatalog, collection: str, paths: Iterable[Path])
 
 def file_of(key: DocumentKey) -> Path:
     """The file of a file:// URI. The part after # names a row in the file and is ignored."""
-    return Path(url2pathname(urlsplit(key.uri).path))
+    path = urlsplit(key.uri).path
+    # The bytes of the name: they need not be UTF-8.
+    return Path(url2pathname(path) if os.name == "nt" else os.fsdecode(unquote_to_bytes(path)))
 
 
 def is_gone(key: DocumentKey) -> bool:

@@ -44,6 +44,8 @@ if TYPE_CHECKING:  # avoids importing SQL
 
 CREATION_LEASE = timedelta(minutes=10)
 MAX_METADATA_KEYS = 64
+MAX_METADATA_CHARACTERS = 20_000  # of all keys and values: the index stores them with every passage
+MAX_TITLE_CHARACTERS = 1_000
 MAX_SAMPLE_ROWS = 10_000
 MAX_WINDOW_CHARACTERS = 50_000
 
@@ -258,6 +260,8 @@ class Library:
         if not require_text(source.uri, name="uri").strip():
             raise InputError("The document has no URI. Give it one, such as its path or address.")
         uri, title = require_short_uri(canonical_uri(source.uri)), require_text(source.title, name="title")
+        if len(title) > MAX_TITLE_CHARACTERS:
+            raise InputError(f"The title has {len(title):,} characters; at most {MAX_TITLE_CHARACTERS:,} are kept.")
         declared, metadata = require_text(source.media_type, name="media type"), check_metadata(source.metadata)
         with source.opened() as file:
             media_type = self._detect_format(file, uri=uri, declared=declared)
@@ -330,6 +334,12 @@ def check_metadata(metadata: Mapping[str, MetadataValue]) -> Metadata:
     """`metadata` with strings normalised to NFC. Raises InputError for values that catalog or index cannot store."""
     if len(metadata) > MAX_METADATA_KEYS:
         raise InputError(f"At most {MAX_METADATA_KEYS} metadata keys can be kept, not {len(metadata)}.")
+    characters = sum(len(key) + len(str(value)) for key, value in metadata.items())
+    if characters > MAX_METADATA_CHARACTERS:
+        raise InputError(
+            f"The metadata has {characters:,} characters; at most {MAX_METADATA_CHARACTERS:,} can be kept, since every "
+            "passage is stored with them. Move long texts into the document."
+        )
     for key, value in metadata.items():
         if not require_text(key, name="metadata key").strip():
             raise InputError("A metadata key is empty.")

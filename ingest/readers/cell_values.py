@@ -30,7 +30,7 @@ _QUOTED = re.compile(r'"[^"]*"|\\.')
 _POWER = re.compile(r"[0#?](?:\.(?P<places>[0#?]+))?E[+-](?P<exponent>0+)", re.I)
 # The tokens of a number format: text, escaped character, currency, padding, digit placeholders, any other character.
 _FORM = re.compile(
-    r'"(?P<text>[^"]*)"|\\(?P<sign>.)|\[\$(?P<currency>[^\]-]*)[^\]]*\]|(?P<nothing>_.|\*.|\[[^\]]*\])'
+    r'"(?P<text>[^"]*)"|\\(?P<sign>.)|\[\$(?P<currency>[^\]-]*+)[^\]]*+\]|(?P<nothing>_.|\*.|\[[^\]]*\])'
     r"|(?P<general>[Gg][Ee][Nn][Ee][Rr][Aa][Ll])|(?P<digits>[0#?][0#?,]*(?:\.[0#?]*)?|\.[0#?]+)|(?P<other>.)",
     re.DOTALL,
 )

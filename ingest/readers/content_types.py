@@ -7,16 +7,13 @@ from __future__ import annotations
 
 import codecs
 import re
-import struct
-import zipfile
-import zlib
 from collections.abc import Iterable
 from typing import BinaryIO
 
-import olefile
-
 from app.errors import DocumentError
+from ingest.readers.containers import ZipDirectory, compound_file
 from ingest.readers.encodings import unmarked_utf16
+from ingest.readers.errors import parser_errors
 from ingest.readers.media_types import (
     CSV,
     DOC,
@@ -144,7 +141,7 @@ _INTERPRETERS = (
     (b"php", "text/x-php"),
     (b"Rscript", "text/x-r"),
 )
-_FLAT = re.compile(rb'<office:document\s[^>]*?office:mimetype="([\w./-]+)"')
+_FLAT = re.compile(rb'<office:document\s[^<>]*?office:mimetype="([\w./-]+)"')
 _CONTROLS = re.compile(rb"[\x01-\x07\x0e-\x1a\x1c-\x1f\x7f]")
 _MAX_CONTROL_SHARE = 0.05
 _MAX_NUL_SHARE = 0.2
@@ -234,11 +231,13 @@ def _signature(head: bytes) -> str:
 def _zipped(stream: BinaryIO, expected: str) -> str:
     """The format of a zip archive; for a damaged one, the format that its name or sender claims."""
     try:
-        with zipfile.ZipFile(stream) as archive:
+        with ZipDirectory(stream) as archive:
             names: set[str] = set(archive.namelist())
-            kind = _begin_of(archive, "mimetype") if "mimetype" in names else ""
-            types = _begin_of(archive, _CONTENT_TYPES) if _CONTENT_TYPES in names else ""
-    except (zipfile.BadZipFile, zlib.error, ValueError, OSError, RuntimeError, NotImplementedError, EOFError):
+            kind, types = (
+                archive.begin_of(name, _MOST_TYPES_BYTES).decode("utf-8", "replace")
+                for name in ("mimetype", _CONTENT_TYPES)
+            )
+    except parser_errors():
         return expected if expected in _SIGNED and expected != PDF else ZIP
     if kind.startswith((EPUB, _OPEN_DOCUMENT)):
         return _readable(kind.partition("-template")[0].strip() if kind.startswith(_OPEN_DOCUMENT) else EPUB)
@@ -259,17 +258,12 @@ def _zipped(stream: BinaryIO, expected: str) -> str:
     return ZIP
 
 
-def _begin_of(archive: zipfile.ZipFile, name: str) -> str:
-    with archive.open(name) as file:
-        return file.read(_MOST_TYPES_BYTES).decode("utf-8", "replace")
-
-
 def _compound(stream: BinaryIO, expected: str) -> str:
     """The format of a Microsoft compound file (OLE)."""
     try:
-        with olefile.OleFileIO(stream) as compound:
+        with compound_file(stream) as compound:
             media_type = next((kind for name, kind in _OLE_STREAMS if compound.exists(name)), None)
-    except (OSError, ValueError, TypeError, IndexError, AttributeError, struct.error) as error:
+    except parser_errors() as error:
         if expected in _SIGNED:
             return expected  # damaged; its reader reports how
         raise _refused(f"it is damaged ({type(error).__name__})") from error

@@ -8,9 +8,8 @@ from types import SimpleNamespace
 from typing import BinaryIO
 from xml.parsers.expat import ExpatError
 
-import olefile
-
 from app.errors import DocumentError
+from ingest.readers.containers import compound_file
 from ingest.readers.errors import damaged, parser_errors
 
 try:
@@ -49,7 +48,7 @@ def _kinds(stream: BinaryIO) -> tuple[bool, bool]:
     """Whether a compound file is an encrypted file of today's formats, and whether it is an old one that may be
     encrypted; neither if it is damaged."""
     try:
-        with olefile.OleFileIO(stream) as compound:
+        with compound_file(stream) as compound:
             return compound.exists(_PACKAGE), any(map(compound.exists, _OLD))
     except parser_errors():
         return False, False
@@ -60,7 +59,7 @@ def _package(stream: BinaryIO) -> BinaryIO:
     if OfficeFile is None:
         raise protected
     try:
-        with olefile.OleFileIO(stream) as compound:
+        with compound_file(stream) as compound:
             if not compound.exists(_INFORMATION):  # by a server's rights, not by a password
                 raise protected
         decrypted = _decrypted(stream, verify_password=True)

@@ -23,7 +23,7 @@ from app.types.texts import ExtractedText, Findings, TextPart
 from ingest.readers.content_types import detect
 from ingest.readers.default_passwords import unlocked
 from ingest.readers.errors import damaged, parser_errors
-from ingest.readers.limits import DEFAULT_LIMITS, ReadLimits, check_length, check_size
+from ingest.readers.limits import DEFAULT_LIMITS, LONGEST_VALUE, ReadLimits, check_length, check_size
 from ingest.readers.media_types import (
     ASCIIDOC,
     CODE,
@@ -200,12 +200,12 @@ def _read(stream: BinaryIO, *, uri: str, media_type: str | None, limits: ReadLim
     title = choose_title(map(clean_text, candidates))
     is_named = not uri.startswith(_TEXT)
     untitled = (clean_text(name) if is_named else "") or textwrap.shorten(begin, _FIRST_WORDS, placeholder=" …")
-    return Findings(title or untitled, known, metadata, is_titled=bool(title))
+    return Findings((title or untitled)[:LONGEST_VALUE], known, metadata, is_titled=bool(title))
 
 
 def _clean_value(value: MetadataValue) -> MetadataValue:
-    """Metadata text in NFC, since filters compare values character by character."""
-    return normalize("NFC", clean_text(value)) if isinstance(value, str) else value
+    """Metadata text in NFC, since filters compare values character by character; its begin if it is too long."""
+    return normalize("NFC", clean_text(value))[:LONGEST_VALUE] if isinstance(value, str) else value
 
 
 def _reporting_progress(pieces: Iterable[Piece], into: TextSink) -> Iterator[Piece]:

@@ -8,7 +8,7 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
-_LAST, _FIRST = re.compile(r"([^\W\d_]+)([-\u00ad\u2010])$"), re.compile(r"[^\W\d_]+")
+_LAST, _FIRST = re.compile(r"(?<![^\W\d_])([^\W\d_]+)([-\u00ad\u2010])$"), re.compile(r"[^\W\d_]+")
 _WORD = re.compile(r"[^\W\d_]+(?:[-\u2010][^\W\d_]+)*")
 _IDEOGRAPHS = re.compile(r"[\u2e80-\u9fff\uf900-\ufaff\uff01-\uff0f\uff1a-\uff20\uff5f-\uffef]")
 _MOST_WORDS = 200_000

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from app.errors import DocumentError
 
 MEGABYTE = 1_000_000
+# Of a title or a value of metadata, which the index stores with every passage: a page may name an author of megabytes.
+LONGEST_VALUE = 2_000
+MOST_VALUES = 64
 
 
 @dataclass(frozen=True, slots=True)

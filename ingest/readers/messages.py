@@ -17,7 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from app.types.pages import PageWords
 from app.types.texts import NAVIGATION, POSITIONS, ROW, Findings, TextPart
-from ingest.readers.limits import ProcessLimits, ReadLimits
+from ingest.readers.limits import LONGEST_VALUE, MOST_VALUES, ProcessLimits, ReadLimits
 from ingest.readers.parts import LONGEST_PART
 
 READY = b"ready"
@@ -189,6 +189,8 @@ class AnswerReader:
             texts = (message.text,)
         elif isinstance(message, Findings):
             texts = (message.title, message.media_type, *message.metadata, *map(str, message.metadata.values()))
+            if len(message.metadata) > MOST_VALUES or max(map(len, texts)) > LONGEST_VALUE:
+                raise MessageError("the title or the metadata of the answer are too long")
         elif isinstance(message, Advance):
             self._check_advance(message)
         elif isinstance(message, PageWords):

@@ -7,11 +7,11 @@ import struct
 from collections.abc import Iterator
 from typing import NamedTuple
 
-import olefile
-
 from ingest.readers.cell_dates import EPOCH, EPOCH_1904
 from ingest.readers.cell_values import BUILT_IN
 from ingest.readers.code_pages import DEFAULT, codec_of_code_page
+from ingest.readers.containers import compound_file
+from ingest.readers.errors import parser_errors
 
 BEGIN, END, CONTINUED = 0x0809, 0x000A, 0x003C  # of a part of the stream, and of a record
 _ENCRYPTED, _DATE_MODE, _CODE_PAGE = 0x002F, 0x0022, 0x0042
@@ -136,10 +136,10 @@ def decoded(data: bytes, flag: int) -> str:
 def _workbook(data: bytes) -> tuple[bytes, int]:
     """The stream of the workbook, and the number of objects of other programs beside it. Empty if it is damaged."""
     try:
-        with olefile.OleFileIO(io.BytesIO(data)) as compound:
+        with compound_file(io.BytesIO(data)) as compound:
             name = next((name for name in ("Workbook", "Book") if compound.exists(name)), "")
             folders = compound.listdir(streams=False, storages=True)
             embedded = sum(len(path) == 1 and path[0].startswith(_EMBEDDED) for path in folders)
             return compound.openstream(name).read() if name else b"", embedded
-    except (OSError, ValueError, TypeError, LookupError, AttributeError, struct.error):
+    except parser_errors():
         return b"", 0  # the libraries say what is damaged

@@ -13,13 +13,12 @@ from contextlib import contextmanager
 from typing import Any
 from urllib.parse import quote, unquote, urlsplit
 
-from pathspec import GitIgnoreSpec
-
 from app.errors import DocumentError, InputError, VanishedError
 from app.ports.sources import OpenedSource, SourceCredentials
 from app.types.credentials import Credentials
 from app.types.documents import Source
 from app.types.sources import MAX_LISTED_ITEMS, Fetched, ItemMark, Listing, RecurringSource
+from ingest.path_patterns import path_patterns
 from ingest.readers.limits import DEFAULT_LIMITS, MEGABYTE
 from ingest.recurring.folder_names import decoded_folder, encoded_folder
 from ingest.recurring.hosts import SourceHostGuard
@@ -135,7 +134,7 @@ class _Mailbox:
 
     def _folders(self) -> list[str]:
         patterns = self._source.options.patterns or (_INBOX,)
-        wanted = GitIgnoreSpec.from_lines(patterns)
+        wanted = path_patterns(patterns)
         _, listed = self._connection.list()
         names = (_folder_of(line) for line in listed)
         return sorted({name for name in names if name is not None and wanted.match_file(name)})

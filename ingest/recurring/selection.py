@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pathspec import GitIgnoreSpec
-
 from app.errors import InputError
+from ingest.path_patterns import path_patterns
 from ingest.readers.media_types import may_be_read
 
 _HIDDEN = "."
@@ -19,7 +18,7 @@ class PathSelection:
     def __init__(self, patterns: Sequence[str]) -> None:
         """Raises InputError for an invalid pattern."""
         try:
-            self._patterns = GitIgnoreSpec.from_lines(patterns) if patterns else None
+            self._patterns = path_patterns(patterns) if patterns else None
         except ValueError as error:
             raise InputError(f"A pattern cannot be used: {error}. Write it as a line of .gitignore: *.md") from None
 

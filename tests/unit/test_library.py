@@ -63,12 +63,22 @@ def test_document_needs_its_collection(library: Library) -> None:
         {"a\x00": "x"},
         {"a": float("nan")},
         {f"k{i}": i for i in range(65)},
+        {"a": "x" * 20_000},
+        {f"k{i}": "x" * 1_000 for i in range(20)},
+        {"k" * 20_000: True},
     ],
 )
 def test_unusable_metadata_is_refused(library: Library, toy_services: Any, metadata: dict[str, Any]) -> None:
     library.ensure_collection("letters")
     with pytest.raises(InputError):
         library.add_document("letters", text_source("text://1", b"text", metadata=metadata))
+    assert toy_services.services.catalog.documents() == []
+
+
+def test_long_titles_are_refused(library: Library, toy_services: Any) -> None:
+    library.ensure_collection("letters")
+    with pytest.raises(InputError, match="1,000"):
+        library.add_document("letters", text_source("text://1", b"text", title="x" * 1_001))
     assert toy_services.services.catalog.documents() == []
 
 

@@ -344,7 +344,17 @@ class TestAnswersAreNotBelieved:
 
     @pytest.mark.parametrize(
         "changes",
-        [{"title": 5}, {"metadata": {"a": ["list"]}}, {"metadata": {"a": "\0"}}, {"metadata": {"a\0": "x"}}],
+        [
+            {"title": 5},
+            {"title": "x" * 2_001},
+            {"media_type": "x" * 2_001},
+            {"metadata": {"a": ["list"]}},
+            {"metadata": {"a": "\0"}},
+            {"metadata": {"a\0": "x"}},
+            {"metadata": {"a": "x" * 2_001}},
+            {"metadata": {"a" * 2_001: "x"}},
+            {"metadata": dict.fromkeys(map(str, range(65)), 1)},
+        ],
     )
     def test_wrong_findings_are_refused(self, changes):
         assert self.answer(self.found())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import datetime
 import io
+import json
 import random
 
 import docx
@@ -141,6 +142,19 @@ def test_html_gives_main_text_title_and_metadata():
     assert "readers.\n\nParagraph 5" in found.text
     assert marked(found) == [(NAVIGATION, "Home"), (1, "Heading"), (NAVIGATION, "Imprint")]
     assert not any(word in found.text for word in ("alert", "<p>"))
+
+
+def test_long_values_are_cut_since_every_passage_is_stored_with_them():
+    name = "A" * 1_000_000
+    page = f'<meta name="author" content="{name}"><p>Some text.</p>'
+    notebook = {"metadata": {"language_info": {"name": name}}, "cells": [{"cell_type": "code", "source": "x = 1"}]}
+    message = f"From: {name}\nTo: b@x\nSubject: {name}\n\nSome text."
+    rich = "{\\rtf1 {\\info{\\author " + name + "}} Some text.}"
+    for data, uri in ((page, "a.html"), (json.dumps(notebook), "a.ipynb"), (message, "a.eml"), (rich, "a.rtf")):
+        found = read_document(data.encode(), uri=uri)
+        assert found.metadata, uri
+        assert all(len(str(value)) <= 2_000 for value in (found.title, *found.metadata.values())), uri
+    assert len(read_document(b"Some text.", uri=f"file:///{name}.txt").title) <= 2_000
 
 
 def test_html_without_main_text_gives_its_whole_body():

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.commands.console import address, print_search
+from app.commands.terminal import address, print_search
 from app.types.search import Hit, HitChunk, HitDocument, SearchResult
 from app.types.uris import shown_address
 

@@ -255,3 +255,9 @@ def test_rows_of_a_file_are_documents_when_asked_for(folder):
     found = find([root, root / "b.csv"], rows=RowFields())
     assert [each.uri.removeprefix(root.as_uri()) for each in found] == ["/a.txt", "/b.csv#line-2", "/b.csv#line-3"]
     assert [each.metadata for each in found] == [{}, {"kind": "note"}, {"kind": "letter"}]
+
+
+def test_names_as_long_as_the_disk_allows_are_read(folder):
+    name = "a" * 251 + ".txt"
+    root = folder(name)
+    assert names(find([root]), root) == [name]
