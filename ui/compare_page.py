@@ -113,7 +113,7 @@ def _build_fields(handlers: CompareHandlers, parts: PageParts) -> _Fields:
             elem_id="query",
         )
         build_skip_link("comparison")
-        submit = gr.Button(_("Compare"), variant="primary", scale=0, min_width=112, elem_id="submit")
+        submit = gr.Button(_("Compare"), variant="primary", scale=0, min_width=136, elem_id="submit")
     lenses = handlers.lens_choices()
     with gr.Row(elem_classes="ask-row sides"):
         left_words = _build_words(LEFT, lenses)

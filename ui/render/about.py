@@ -30,8 +30,9 @@ Fewer steps are faster.]]</dd>
 pale words carry little meaning. Pick a word to make it count more or less; the search then runs again. The words do \
 not prove why a passage was found.]]</dd>
 <dt>[[What is the score?]]</dt>
-<dd>[[By meaning: the cosine similarity of query and passage, at most 1. By words: how well the words match, with \
-no upper limit. Both: a combination of the two, from 0 to 1. Only compare scores within one list.]]</dd>
+<dd>[[By meaning: how close query and passage are in meaning (their cosine similarity), at most 1. By words: how well \
+the words match, with no upper limit. Both: a combination of the two, from 0 to 1. Only compare scores within one \
+list.]]</dd>
 <dt>[[What leaves this machine?]]</dt>
 <dd>[[By default, nothing: the model runs here, and the pages load nothing from other servers. If the operator sets \
 up a database or Qdrant server elsewhere, texts and vectors are stored there.]]</dd></dl>
@@ -40,7 +41,7 @@ up a database or Qdrant server elsewhere, texts and vectors are stored there.]]<
 # Shown for a part that does not respond; only the operator sees the reason (`gircse doctor`).
 _ADVICE = {
     "catalog": later("The database does not respond. Search and indexing are unavailable."),
-    "index": later("The vector index does not respond. Search is unavailable; new documents wait."),
+    "index": later("The search index does not respond. Search is unavailable; new documents wait."),
     "embedder": later("The model does not respond. Search is unavailable. It may be out of memory."),
     "worker": later("No worker is running. New documents wait until one starts."),
 }
@@ -55,9 +56,9 @@ _PARTS = {
 
 def render_introduction() -> Markup:
     return html(
-        '<section class="introduction"><h1>[[About gircse-search]]</h1><p>{} [[Its embedding model, based on the '
-        "GIRCSE paper, generates words before it computes a vector. You see these words and can steer them. "
-        "Everything runs on your own machine with your own documents.]]</p></section>"
+        '<section class="introduction"><h1>[[About gircse-search]]</h1><p>{} [[Its model, based on the GIRCSE paper, '
+        "first generates words for a text and then turns it into a vector: numbers that stand for its meaning. You see "
+        "these words and can steer them. Everything runs on your own machine with your own documents.]]</p></section>"
     ).format(_(PURPOSE))
 
 
@@ -152,8 +153,8 @@ def render_versions(about: AboutInfo) -> Markup:
     facts: list[tuple[str, str | Markup]] = [
         (name, shorten(version, 80)) for name, version in (about.versions or {"gircse-search": about.version}).items()
     ]
-    facts += [(_("Catalog"), shorten(_(about.catalog_kind), 80))] if about.catalog_kind else []
-    facts += [(_("Vector index"), shorten(_(about.index_kind), 80))] if about.index_kind else []
+    facts += [(_("Database"), shorten(_(about.catalog_kind), 80))] if about.catalog_kind else []
+    facts += [(_("Search index"), shorten(_(about.index_kind), 80))] if about.index_kind else []
     return html(
         '<section><h2>[[Versions and parts]]</h2><table class="facts"><tbody>{}</tbody></table></section>'
     ).format(_render_facts(facts))
