@@ -37,7 +37,8 @@ Key = tuple[str, str, str, int, str]  # chunk id, text hash, instruction, steps,
 
 
 class EmbedderReranker:
-    """Implements `Reranker`. Caches up to `kept` vectors in memory (LRU)."""
+    """Re-ranks by cosines under the query's instruction. Implements `Reranker`. Caches up to `kept` vectors in memory
+    (LRU)."""
 
     def __init__(
         self, embedder: Embedder, *, steps: int = STEPS, kept: int = KEPT_VECTORS, observer: Observer = SILENT

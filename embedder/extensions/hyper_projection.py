@@ -23,7 +23,8 @@ _FORMAT = "1"
 
 @dataclass(frozen=True, slots=True)
 class ProjectionShape:
-    """kind: `low_rank` or `film`. dimension: of vectors. width: the rank, or FiLM's hidden units."""
+    """Kind and size of a projection. kind: `low_rank` or `film`. dimension: of vectors. width: the rank, or FiLM's
+    hidden units."""
 
     kind: str
     dimension: int
