@@ -41,7 +41,7 @@ def patience_s() -> float:
 
 @contextmanager
 def one_transaction() -> Iterator[None]:
-    """Within the block, waiting for a turn, for a connection and for locks ends at the same moment."""
+    """Within the block, the waits for a turn, a connection and locks have one deadline together."""
     token = _until.set(time.monotonic() + patience_s())
     try:
         yield

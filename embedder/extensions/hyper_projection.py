@@ -34,7 +34,9 @@ class ProjectionShape:
         if self.kind not in KINDS:
             raise ContractError(f"A projection's kind is {self.kind!r}; this version knows {', '.join(KINDS)}.")
         if min(self.dimension, self.width) < 1:
-            raise ContractError(f"A projection from {self.dimension} to {self.width} dimensions: both must be above 0.")
+            raise ContractError(
+                f"A projection has dimension {self.dimension} and width {self.width}, but both must be at least 1."
+            )
 
 
 class InstructionProjection(nn.Module):

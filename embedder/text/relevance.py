@@ -131,7 +131,7 @@ def mean_cosine(vectors: Any) -> Any:
 
 
 def cosine_scores(query: np.ndarray, documents: np.ndarray) -> np.ndarray:
-    """(D,) and (n, D), L2-normalised -> (n,)."""
+    """The cosine of the query (D,) with each document (n, D): (n,). Both must be L2-normalised."""
     return np.asarray(documents, dtype=np.float32) @ np.asarray(query, dtype=np.float32)
 
 
