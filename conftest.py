@@ -121,7 +121,7 @@ class ToyServices:
 gc.set_threshold(100_000, 20, 50)
 
 
-# Examples of each property, where the test asks for no number of its own.
+# Number of examples for each property test that does not set one itself.
 EXAMPLES, EXAMPLES_LONG = 12, 200
 
 ONLY_LONG = ("test_ray_cluster.py", "test_ray_serve.py", "test_api_fuzz.py")
@@ -146,7 +146,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """What takes long is left out altogether: a thousand skipped tests would take seconds to be told of."""
+    """Deselects long tests. It does not skip them, because reporting a thousand skipped tests takes seconds."""
     left_out, kept = [], []
     for item in items:
         takes_long = item.get_closest_marker("long") is not None and not config.getoption("--long")

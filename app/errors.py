@@ -172,7 +172,7 @@ class RequestQuotaError(ThrottledError):
 
 
 class DeliveryError(GircseError):
-    """is_final: a retry would not help."""
+    """An alert or webhook could not be delivered. is_final: a retry would not help."""
 
     status = 502
 

@@ -28,7 +28,8 @@ if TYPE_CHECKING:  # avoids importing SQL
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """`checks` for /readyz: maps each component's name to a function that returns whether it works now."""
+    """All services of a running application, without authorization. `checks` for /readyz: maps each component's name to
+    a function that returns whether it works now."""
 
     settings: Settings
     catalog: SqlCatalog

@@ -265,7 +265,8 @@ def model_folder(model: str) -> Path:
 
 
 def _packaged_folder(model: str) -> Path:
-    """The folder of a shipped model that is a distribution of its own. A clone has it among the others."""
+    """The folder of a shipped model that is a separate distribution. In a clone of the repository it lies beside the
+    other models."""
     found = find_spec(model.replace("-", "_"))
     for place in (found and found.submodule_search_locations) or ():
         if (Path(place) / CONTRACT_FILE).is_file():

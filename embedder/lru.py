@@ -12,7 +12,8 @@ Value = TypeVar("Value")
 
 
 class LRUCache(Generic[Key, Value]):
-    """Thread-safe; two threads may compute the same value at the same time."""
+    """A cache of at most `size` values, which evicts the least recently used one. Thread-safe; two threads may compute
+    the same value at the same time."""
 
     def __init__(self, size: int) -> None:
         self._size = size

@@ -50,7 +50,8 @@ class Indexed:
 
 @dataclass(kw_only=True, eq=False)
 class DocumentIndexer:
-    """Thread-safe. Holds a document in parts of bounded size, however long it is.
+    """Brings the index in line with the content of documents. Thread-safe. Holds a document in parts of bounded size,
+    however long it is.
 
     `splitter_for` returns the splitter with the chunk size and overlap of a collection. Long documents are kept in
     temporary files in `temporary_folder` (None: the system's own). Chunks of a single document are embedded and written

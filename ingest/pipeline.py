@@ -15,7 +15,8 @@ from ingest.points import IngestReport
 
 @dataclass(kw_only=True, eq=False)
 class IngestPipeline(DocumentIndexer):
-    """Thread-safe. Without `complete`, saved searches are not notified of new documents."""
+    """Runs jobs: ingestion and deletion of documents, and builds of lens indexes. Thread-safe. Without `complete`,
+    saved searches are not notified of new documents."""
 
     catalog: Ledger
     complete: Completion | None = None

@@ -1,4 +1,4 @@
-"""Tests clients of others against the real servers and writes docs/clients.md: `python scripts/client_matrix.py`.
+"""Tests third-party clients against the real servers and writes docs/clients.md: `python scripts/client_matrix.py`.
 
 Each script in scripts/clients/ gets an environment of its own, with the newest packages that it names. Exits with 1 if
 a call failed; the table then shows the error. Names of scripts as arguments run only these and replace their rows.

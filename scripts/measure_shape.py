@@ -159,7 +159,7 @@ def complexity(function: Function) -> int:
     return total
 
 
-def floors(modules: list[Module], package: str) -> tuple[int, list[str]]:
+def layers(modules: list[Module], package: str) -> tuple[int, list[str]]:
     """Length of the longest import chain among the folders of `package` (each file at its root counts as one), and
     the cycles.
     """
@@ -212,7 +212,7 @@ def measure_statically(source: Path) -> dict[str, Any]:
         count = lengths[module.name.split(".")[0]]
         count[0] += 1
         count[1] += module.text.count("\n")
-    high, cycles = floors(modules, "embedder")
+    high, cycles = layers(modules, "embedder")
     return {
         "files": len(modules),
         "lines": sum(lines for _, lines in lengths.values()),
@@ -222,7 +222,7 @@ def measure_statically(source: Path) -> dict[str, Any]:
         "protocols with one implementation": lonely,
         "forwarding methods": forwarding_methods(modules),
         "files at the root of embedder/": len(list((source / "embedder").glob("*.py"))),
-        "floors of embedder/": high,
+        "layers of embedder/": high,
         "cycles of embedder/": cycles,
         "mean complexity": round(sum(numbers) / len(numbers), 2),
         "median lines of a function": _median_length(modules),

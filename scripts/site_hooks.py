@@ -15,7 +15,7 @@ _HOME = {"README.md": "index.md"}
 
 
 def site_path(path: str) -> str:
-    """Where a file of the repository is in the site."""
+    """The path in the site of a file of the repository."""
     return _HOME.get(path, path.removeprefix("docs/"))
 
 

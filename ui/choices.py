@@ -23,8 +23,8 @@ MAX_TITLE_CHARS = 80
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """`like` and `unlike` map passage ids to displayed titles. `kept` are phrases that look negated in the query, but
-    that the person wants to search for literally."""
+    """The options that a user set by clicks. `like` and `unlike` map passage ids to displayed titles. `kept` are
+    phrases that look negated in the query, but that the person wants to search for literally."""
 
     bias: Mapping[str, float] = field(default_factory=dict)
     filters: Mapping[str, str] = field(default_factory=dict)

@@ -21,7 +21,8 @@ _QUIET: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"
 
 @dataclass(frozen=True, slots=True)
 class CollectionPanel:
-    """`facts` shows the settings and reindexing progress of a collection; each page refresh renders it again."""
+    """The components of the collection settings. `facts` shows the settings and reindexing progress of a collection;
+    each page refresh renders it again."""
 
     handlers: CollectionHandlers
     facts: gr.HTML

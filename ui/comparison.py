@@ -42,7 +42,7 @@ class ComparedHit:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """`depth` is the number of known ranks on the other side."""
+    """The passages of both sides, with their ranks. `depth` is the number of known ranks on the other side."""
 
     left: tuple[ComparedHit, ...]
     right: tuple[ComparedHit, ...]

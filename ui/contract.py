@@ -42,7 +42,7 @@ class Example:
 
 @dataclass(frozen=True, slots=True)
 class ExampleHit:
-    """`value` is its lens value; empty for a lens without values."""
+    """A hit of a stored example. `value` is its lens value; empty for a lens without values."""
 
     title: str
     value: str

@@ -17,7 +17,8 @@ DEFAULT_RESULTS = 10
 DUPLICATES, TABLES = "duplicates", "tables"
 EVERY_LESS = (DUPLICATES, TABLES)
 
-# Options that fields of the page set: `choices` (by clicks) and `less` (two switches) set several.
+# Options that have a field of their own on the page. The fields `choices` (set by clicks) and `less` (two switches) set
+# several options each.
 _OF_FIELDS = (
     *("query", "instruction", "lens", "values", "steps", "mode", "collection", "limit", "diversity", "rerank"),
     *("filters", "token_bias", "like", "unlike", "value", "exclude", "detect_negation"),
@@ -26,12 +27,12 @@ _OF_FIELDS = (
 FURTHER_OPTIONS: Mapping[str, Option] = {
     name: option for name, option in SEARCH_OPTIONS.items() if name not in _OF_FIELDS
 }
-"""Options without a field of the page's own: each gets a plain one among the settings."""
+"""Options without a field of their own: each gets a plain field among the settings."""
 
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """`usual` is left out of the address. `empty` stands there for an empty value."""
+    """A parameter of the page's address. The value `usual` is omitted; an empty value is written as `empty`."""
 
     name: str
     usual: str = ""
@@ -44,7 +45,8 @@ def label_of(option: str) -> str:
 
 
 def text_of(value: object) -> str:
-    """The same as `textOf` of page.js."""
+    """A field's value as the text of its parameter: lists sorted and joined by spaces, booleans as 1 and 0. `textOf` in
+    page.js does the same."""
     if isinstance(value, (list, tuple)):
         return " ".join(sorted(value))
     if isinstance(value, bool):
@@ -58,7 +60,7 @@ def _parameter(option: str, usual: object = None, empty: str = "") -> Parameter:
 
 PARAMETERS: Mapping[str, Parameter] = {
     "query": _parameter("query"),
-    "instruction": _parameter("instruction"),  # the usual one is none
+    "instruction": _parameter("instruction"),  # by default there is none
     "values": _parameter("values"),
     "steps": _parameter("steps"),
     "mode": _parameter("mode", DEFAULT_MODE),

@@ -36,11 +36,11 @@ from ui.search_fields import DUPLICATES, EVERY_LESS, FURTHER_OPTIONS, MAX_RESULT
 MAX_QUERY_CHARS = 10_000
 MAX_INSTRUCTION_CHARS = 2_000
 HITS_OF_EXAMPLE = 3
-MOST_OF_DOCUMENT = 3  # passages; all of them where it is searched alone
+MOST_OF_DOCUMENT = 3  # passages; no limit if the search is restricted to one document
 
 SearchView = tuple[str | None, str | None, str | None]
-"""HTML of the passages, of the words that the query was read as, and of what the search can be narrowed down by; None
-leaves what was there."""
+"""HTML of the passages, of the words that the model generated for the query, and of the filters. None leaves a part
+unchanged."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +54,7 @@ class SearchHandlers(LensHandlers):
     worked_examples: dict[tuple[str, int], list[LensView]] = field(default_factory=dict)  # the last one
 
     def request(self, values: Mapping[str, object]) -> SearchRequest:
-        """The request that the page's fields hold; `values` are theirs by name."""
+        """The search request for the values of the page's fields, by name. Raises InputError."""
         text = read_text(values["query"], name="query", max_chars=MAX_QUERY_CHARS)
         if not text:
             raise EmptyQueryError(_("The query is empty. Enter a few words or a sentence."))
@@ -85,9 +85,9 @@ class SearchHandlers(LensHandlers):
         )
 
     def search(self, values: Mapping[str, object]) -> Iterator[SearchView]:
-        """The first ranks at a few steps, then all steps with what has moved, then why each passage was found.
+        """Yields a first ranking after a few steps, then the final one with the rank changes, then highlights.
 
-        What could be narrowed down comes last: counting takes seconds in a collection of 100,000 documents.
+        The filters come last: counting takes seconds in a collection of 100,000 documents.
         """
         if not values["collection"] and not self.catalog.collections():
             yield render_first_sight(self.first_example), "", ""  # nothing to search yet
@@ -111,7 +111,7 @@ class SearchHandlers(LensHandlers):
         return name if name == ALL_COLLECTIONS else self.catalog.collection(name).name
 
     def _beside(self, request: SearchRequest) -> str:
-        """What belongs to one collection: the state of its lens index, and what its documents have in common."""
+        """HTML beside the hits of a single collection: the state of its lens index, and filters with counts."""
         if request.collection == ALL_COLLECTIONS:
             return ""
         facets = self.catalog.facets(request.collection, request.filters, without=TECHNICAL_KEYS)
@@ -120,7 +120,7 @@ class SearchHandlers(LensHandlers):
         return own + render_facets(facets, request.filters)
 
     def search_again(self, values: Mapping[str, object]) -> Iterator[SearchView]:
-        """After another choice: the same search, and no complaint while nothing has been asked yet."""
+        """Repeats the search after a changed choice; without a query, yields the welcome instead of an error."""
         query = values["query"]
         if isinstance(query, str) and query.strip():
             yield from self.search(values)
@@ -128,8 +128,8 @@ class SearchHandlers(LensHandlers):
             yield from ((welcome, "", "") for welcome in self.welcome(values["collection"]))
 
     def welcome(self, collection: object) -> Iterator[str]:
-        """Before the first query. Examples belong to the collection that they were written for: two that share a query
-        are searched for, and shown side by side."""
+        """Yields HTML to show before the first query: examples for this collection. If two examples have the same
+        query, their results are shown side by side."""
         if not collection or self._is_empty(collection):
             yield render_first_sight(self.first_example)
             return
@@ -173,14 +173,14 @@ class SearchHandlers(LensHandlers):
         )
 
     def example(self, data: Mapping[str, object]) -> tuple[str, str, str, str]:
-        """Query, instruction, lens and its values, of an example that was clicked."""
+        """Query, instruction, lens name and values of the clicked example."""
         query = read_text(data.get("query"), name="query", max_chars=MAX_QUERY_CHARS)
         instruction = read_text(data.get("instruction"), name="instruction", max_chars=MAX_INSTRUCTION_CHARS)
         lens = self.lens_of(instruction)
         return query, instruction, lens, self.values_of(lens) or ""
 
     def save_lens(self, name: object, instruction: object, values: object = "") -> str:
-        """The name under which it was kept."""
+        """Saves a lens and returns its name. Raises InputError."""
         words = read_text(instruction, name="instruction", max_chars=MAX_INSTRUCTION_CHARS)
         if not words:
             raise InputError(_("Enter an instruction first. A lens is an instruction with a name."))
@@ -192,8 +192,8 @@ class SearchHandlers(LensHandlers):
         return lens.name
 
     def judge(self, query: object, instruction: object, collection: object, data: Mapping[str, object]) -> str:
-        """Keeps a thumb: whether a document answers this query, seen through this instruction. Without a grade it is
-        taken back."""
+        """Saves the user's judgement: whether a document answers the query under the instruction. With the grade None,
+        deletes it. Returns a message."""
         document = read_document(self.catalog, collection, data.get("document"))
         is_taken_back = "grade" in data and data["grade"] is None
         judgement = new_judgement(
@@ -217,13 +217,13 @@ class SearchHandlers(LensHandlers):
 
 
 def read_further_options(values: Mapping[str, object]) -> dict[str, Any]:
-    """The values of plain fields; empty ones are left out. Raises InputError."""
+    """Parses the values of the plain fields by option name; omits empty ones. Raises InputError."""
     given = {name: values.get(name) for name in FURTHER_OPTIONS}
     return {name: FURTHER_OPTIONS[name].read(value) for name, value in given.items() if value not in (None, "")}
 
 
 def read_less(value: object) -> list[str]:
-    """What is shown less of. Raises InputError."""
+    """Parses the selected kinds of passages that should appear less (duplicates, tables). Raises InputError."""
     if not isinstance(value, (list, tuple)) or not all(each in EVERY_LESS for each in value):
         raise InputError(_("Unknown option. Reload the page."))
     return list(value)
@@ -260,7 +260,7 @@ def _view(
     before: SearchResult | None = None,
     total_steps: int | None = None,
 ) -> tuple[str, str]:
-    refinement = () if result.unread else result.refinement  # words made of what it cannot read say nothing
+    refinement = () if result.unread else result.refinement  # words for an unread language are meaningless
     groups = group_refinement(refinement)
     return (
         render_results(result, chosen, values=values, before=before, total_steps=total_steps, request=asked),

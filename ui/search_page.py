@@ -39,11 +39,11 @@ from ui.search_handlers import SearchHandlers
 from ui.skip_link import build_skip_link
 from ui.streams import skipping_none
 
-FIRST_LENS = 0  # none: without an instruction the ranking is the base model's, the best where only an answer is wanted
+FIRST_LENS = 0  # no lens: without an instruction the base model ranks, which is best for finding answers
 LESS = ((later("Near-identical passages"), DUPLICATES), (later("Tables and references"), TABLES))
 MODES = ((later("Meaning"), "dense"), (later("Words"), "sparse"), (later("Both"), "hybrid"))
 
-# Hits and words are drawn again at every search, so one listener serves all of their buttons.
+# Hits and words are replaced at every search, so one listener handles the clicks on all of their buttons.
 ACT_SCRIPT = "gircse.listen(element, trigger, ['choose', 'judge', 'open', 'example', 'answer'])"
 PROPOSE_SCRIPT = """gircse.listen(element, trigger, ['use']);
 gircse.afterTyping('#instruction', element, () => trigger('typed', {}))"""
@@ -79,7 +79,7 @@ class _Fields:
 
     @property
     def request(self) -> NamedFields:
-        """The fields that make up a search; `PARAMETERS` names their parameters in the address."""
+        """The fields of a search; `PARAMETERS` has their parameters in the address."""
         own = {name: getattr(self, name) for name in PARAMETERS if name not in self.further}
         return NamedFields({**own, **self.further})
 
@@ -185,7 +185,7 @@ def _build_fields(handlers: SearchHandlers, parts: PageParts) -> _Fields:
 
 def _build_settings(lens_values: str, parts: PageParts) -> tuple[Any, ...]:
     with gr.Column(elem_id="search-settings"):
-        # No info of a field may hold another field's label: the browser's names for them would be one.
+        # The info of a field must not contain another field's label: both fields would get the same accessible name.
         values = gr.Textbox(
             lens_values,
             label=_("Values"),
@@ -312,7 +312,7 @@ def _connect(
 
 
 def _connect_lenses(handlers: SearchHandlers, fields: _Fields, views: _Views, searching: Any) -> Any:
-    """The event after which the fields hold another lens."""
+    """Connects the lens fields. Returns the event after which they have the values of another lens."""
 
     def fill_instruction(name: object) -> tuple[Any, ...]:
         instruction, values = handlers.instruction_of(name), handlers.values_of(name)
@@ -323,7 +323,7 @@ def _connect_lenses(handlers: SearchHandlers, fields: _Fields, views: _Views, se
         saved = handlers.save_lens(name, instruction, values)
         return "", gr.Dropdown(choices=handlers.lens_choices(), value=saved), ""
 
-    # Typing takes the lens's name away, in the browser alone; the values stay until others are chosen.
+    # Typing an instruction or values clears the lens name in the browser, without a request to the server.
     gr.on(
         [fields.instruction.input, fields.values.input],
         fn=None,
@@ -379,7 +379,7 @@ def _connect_proposals(
     filled: Any,
     search_again: dict[str, Any],
 ) -> None:
-    """`filled`: the event after which the fields hold another lens."""
+    """Connects the proposals of values. `filled`: the event after which the fields have the values of another lens."""
     propose = {
         "fn": as_handler(lambda *asked: (handlers.propose(*asked),), outputs=1),
         "inputs": [fields.instruction, fields.collection, fields.values],
@@ -401,7 +401,7 @@ def _connect_proposals(
 
 
 def _restore(handlers: SearchHandlers, parts: PageParts, request: gr.Request) -> dict[str, Any]:
-    """The values of fields that the address holds; unusable ones stay at their defaults."""
+    """Field values from the address; invalid ones keep their default."""
     given = dict(request.query_params)
     asked = {name: given[parameter.name] for name, parameter in PARAMETERS.items() if parameter.name in given}
     instruction = str(asked.get("instruction", ""))
@@ -431,7 +431,7 @@ def _restore(handlers: SearchHandlers, parts: PageParts, request: gr.Request) ->
 
 
 def _restored(option: Option, text: str | None) -> object:
-    """The value of the option's plain field for its text in the address."""
+    """The value of an option's plain field, parsed from its text in the address."""
     if option.type is bool:
         return option.default if text is None else text == "1"
     return text or ""

@@ -229,7 +229,7 @@ class AccountService:
         return key, secret
 
     def revoke_key(self, key_id: str) -> None:
-        """A key that the caller cannot see is reported as unknown."""
+        """Revoke a key. One that the caller cannot see is reported as unknown."""
         key = next((own for own in self.api_keys() if own.id == key_id), None)
         if key is None:
             raise NotFoundError(f"No key with the id {key_id!r}. `gircse keys list` shows all keys.")

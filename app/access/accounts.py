@@ -34,7 +34,8 @@ _NO_SUCH_KEY = "This API key is not valid: unknown, revoked or expired, or its u
 
 
 class Accounts:
-    """`admin_secret` is the password of the user `admin` and also works as an API key. Thread-safe."""
+    """The users, and authentication by key or password. `admin_secret` is the password of the user `admin` and also
+    works as an API key. Thread-safe."""
 
     def __init__(
         self,

@@ -17,7 +17,8 @@ LIFETIME = timedelta(minutes=10)
 
 @dataclass(frozen=True, slots=True)
 class PendingSignIn:
-    """`verifier` is PKCE's; `way` is the page that the user wanted."""
+    """A sign-in that has begun and not returned from the provider. `verifier`: PKCE's code verifier. `way`: address of
+    the page to open afterwards."""
 
     state: str
     nonce: str

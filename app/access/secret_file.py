@@ -19,7 +19,7 @@ MIN_CHARACTERS = 32  # for a chosen secret; generated ones are longer
 
 @dataclass(frozen=True, slots=True)
 class AdminSecret:
-    """`place` says where to find the secret, never its value."""
+    """The admin secret and its origin. `place` says where to find the secret, never its value."""
 
     secret: str = field(repr=False)
     place: str

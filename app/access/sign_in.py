@@ -39,7 +39,8 @@ _PURPOSE = b"gircse sign-in by openid"
 
 @dataclass(frozen=True, slots=True)
 class SignInRules:
-    """`label` is the provider's display name. The fields after `allowed` apply to new users."""
+    """Who may sign in, and with which rights. `label` is the provider's display name. The fields after `allowed` apply
+    to new users."""
 
     label: str
     allowed: tuple[ClaimRule, ...]
@@ -57,7 +58,8 @@ class SignInRules:
 
 
 class SignIn:
-    """`secret` must be the same on all servers of an installation: a sign-in may begin on one and end on another."""
+    """Signs users in at an OpenID provider. `secret` must be the same on all servers of an installation: a sign-in may
+    begin on one and end on another."""
 
     def __init__(
         self,

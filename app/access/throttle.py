@@ -29,7 +29,7 @@ _STRIPES = 64
 
 
 class Throttle:
-    """`kind` separates the counts of logins and keys."""
+    """Counts failed attempts, and rejects further ones. `kind` separates the counts of logins and keys."""
 
     def __init__(self, kind: str, ledger: SqlAccess, *, clock: Callable[[], datetime] = utc_now) -> None:
         self._kind = kind

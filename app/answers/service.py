@@ -35,7 +35,7 @@ from app.types.search import Match, SearchRequest, SearchResult
 
 
 class AnswerService:
-    """Implements `Answers`."""
+    """Answers questions with citations. Implements `Answers`."""
 
     def __init__(
         self,

@@ -74,7 +74,7 @@ class AccessControl:
             async def is_still_allowed() -> bool:
                 """Whether the request's key or session still gives the same principal.
 
-                Fewer rights count as a change, so that the client has to reconnect. While the catalog is unavailable
+                Any change of its rights counts, so that the client has to reconnect. While the catalog is unavailable
                 the answer is True.
                 """
                 try:

@@ -35,7 +35,8 @@ _ANSWERS: dict[Any, type[BaseModel]] = {}
 
 
 def showing(shown: type) -> Callable[[type[Model]], type[Model]]:
-    """Adds the fields of a dataclass to an answer, except fields with repr=False. Nested dataclasses have their own."""
+    """Adds the fields of a dataclass to a response model, except fields with repr=False. A nested dataclass gets the
+    model that was made for it by `showing` before."""
 
     def give(model: type[Model]) -> type[Model]:
         hints = get_type_hints(shown, include_extras=True)

@@ -211,7 +211,7 @@ def _parse_metadata(text: str | None) -> Metadata:
 def _media_type(declared: str | None) -> str:
     """The declared media type, with text/plain replaced by octet-stream, which makes ingestion detect the real type.
 
-    Clients send text/plain for files that they did not look at. Parameters such as the charset are kept.
+    Many clients send text/plain without checking the file. Parameters such as the charset are kept.
     """
     kind, sign, parameters = (declared or "").partition(";")
     return f"application/octet-stream{sign}{parameters}" if kind.strip().lower() == "text/plain" else declared or ""

@@ -39,8 +39,8 @@ from app.types.documents import DocumentState, FacetValue
 MAX_KEYS = 12
 MAX_VALUES = 20
 MAX_VALUE_CHARACTERS = 120  # longer values are texts, not choices
-# A number and a text with the same spelling become one facet value. Keys with more distinct values than this list only
-# values shared by two documents or more; a key without any, such as an address, gets no facet.
+# If a key has more distinct values than this, its facet lists only values of two documents or more. A key without such
+# values, as an address, has no facet. A number and a text with the same spelling count as one value.
 _CANDIDATES = 2 * MAX_VALUES
 _TEXT, _NUMBER, _TRUTH = "text", "number", "truth"
 _EXACT_WHOLE = 10**15  # larger numbers keep the float spelling

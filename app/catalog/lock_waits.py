@@ -21,7 +21,7 @@ from app.types.patience import current_request
 LOCK_S = 4.0  # in a request
 BACKGROUND_S = 30.0
 _NOTABLE_S = 0.5  # a smaller difference is not worth a statement
-_AGAIN_S = 0.05  # in a request that has just waited in vain
+_AGAIN_S = 0.05  # in a request whose last wait has just timed out
 POLL_S = 0.01
 _FAIR_S = 0.5
 _BUSY = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
@@ -41,7 +41,7 @@ def patience_s() -> float:
 
 @contextmanager
 def one_transaction() -> Iterator[None]:
-    """Within the block, waiting for a turn, for a connection and for locks ends at the same moment."""
+    """Within the block, the waits for a turn, a connection and locks have one deadline together."""
     token = _until.set(time.monotonic() + patience_s())
     try:
         yield
@@ -61,14 +61,14 @@ def note_failure() -> None:
 
 
 def is_busy(cause: BaseException | None) -> bool:
-    """Whether this error, of a driver, the pool or `Turns`, means that a lock or a connection was awaited in vain."""
+    """Whether this error, of a driver, the pool or `Turns`, means that a wait for a lock or a connection timed out."""
     if isinstance(cause, sqlite3.Error):
         return getattr(cause, "sqlite_errorcode", 0) & 0xFF in _BUSY
     return isinstance(cause, PoolTimeoutError) or getattr(cause, "sqlstate", None) == _LOCK_NOT_AVAILABLE
 
 
 def are_connections_used_up(cause: BaseException) -> bool:
-    """Whether this error, for which `is_busy` holds, is the pool's."""
+    """Whether an error for which `is_busy` holds came from the pool: all of its connections are in use."""
     return isinstance(cause, PoolTimeoutError) and not isinstance(cause, TurnTimeoutError)
 
 
@@ -172,7 +172,7 @@ class Turns:
                 self._waiting.remove(mine)
             if self._writer is mine:
                 self._writer = None
-            if self._writer is None and self._waiting:  # `mine` may have been called in vain
+            if self._writer is None and self._waiting:  # `mine` may have been called, but has timed out
                 first = self._waiting[0]
                 if time.monotonic() - first.since > _FAIR_S:
                     self._writer = self._waiting.popleft()

@@ -84,7 +84,8 @@ def _require_known(engine: Engine, revision: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class CatalogFacts:
-    """`place`: the database URL without its password. `moment`: the server's clock, None for a file."""
+    """A description of the database, for `gircse doctor`. `place`: the database URL without its password. `moment`: the
+    server's clock, None for a file."""
 
     place: str
     revision: str | None

@@ -16,7 +16,7 @@ from app.catalog.tables import Table
 
 
 class RowCopyRow(Table):
-    """`row_key` and `content` are JSON arrays of the row's key and of its copied columns."""
+    """The copy of one row. `row_key` and `content` are JSON arrays of the row's key and of its copied columns."""
 
     __tablename__ = "row_copy"
 

@@ -13,7 +13,7 @@ from app.types.searches import PastSearch, SavedSearch
 
 
 class SavedSearchRow(Table):
-    """`owner` is no foreign key, because the operator has no account."""
+    """A saved search. `owner` is no foreign key, because the operator has no account."""
 
     __tablename__ = "saved_search"
     __table_args__ = (UniqueConstraint("owner", "name"),)

@@ -170,7 +170,7 @@ class GarbageRow(Table):
 
 
 class DocumentRow(Table):
-    """`given_*` is what the user submitted; `title` and `metadata` also hold what the parser found."""
+    """A document. `given_*` is what the user submitted; `title` and `metadata` also hold what the parser found."""
 
     __tablename__ = "document"
     __table_args__ = (
@@ -256,7 +256,8 @@ class ChunkRow(Table):
 
 
 class JobRow(Table):
-    """`document_id` is no foreign key, because a deletion job outlives its document.
+    """A job of a document or a lens index. `document_id` is no foreign key, because a deletion job outlives its
+    document.
 
     A lease outlives cancellation: until its worker releases it or it expires, no other job of the document starts.
     `claimed_at` is the time of the latest claim; the maximum per collection decides whose turn it is.

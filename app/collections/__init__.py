@@ -1,1 +1,1 @@
-"""What belongs to collections beside documents: lens indexes, saved and monitored searches, synced sources."""
+"""The parts of collections other than documents: lens indexes, saved and monitored searches, synced sources."""

@@ -48,7 +48,7 @@ def chosen_collection(given: str | None, known: SqlCatalog | RunningService) -> 
 
 
 def target_collection(given: str | None, catalog: SqlCatalog) -> str:
-    """Where new documents go. Reports the choice on stderr unless it is the default one."""
+    """The collection to add new documents to. Reports the choice on stderr unless it is the default collection."""
     if given is not None:
         return given
     own = [name for name in _names(catalog) if name != SAMPLE_COLLECTION]

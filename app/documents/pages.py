@@ -17,7 +17,7 @@ _LONGEST_PASSAGE = 20_000
 
 
 class DocumentPages:
-    """`cache_bytes` limits the images cached in memory."""
+    """Images of pages, and their words with a passage marked. `cache_bytes` limits the images cached in memory."""
 
     def __init__(self, blobs: BlobStore, renderer: PageRenderer, *, cache_bytes: int) -> None:
         self._blobs = blobs

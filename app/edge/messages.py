@@ -30,7 +30,7 @@ class SparseVectorParams(EdgeMessage):
 
 
 class CreateCollection(EdgeMessage):
-    """`vectors` has the settings of the default vector, named "", or settings by name."""
+    """Creates a collection. `vectors` has the settings of the default vector, named "", or settings by name."""
 
     vectors: VectorParams | dict[str, VectorParams] = Field(default_factory=dict)
     sparse_vectors: dict[str, SparseVectorParams] = Field(default_factory=dict)
@@ -105,7 +105,8 @@ class UpsertPoints(EdgeMessage):
 
 
 class VectorsAs(EdgeMessage):
-    """`block` returns the dense vectors of all points as one base64 text of float32, and skips points without one.
+    """The form of vectors in a response. `block` returns the dense vectors of all points as one base64 text of float32,
+    and skips points without one.
 
     An extension of Qdrant's API: JSON numbers would take nine tenths of the time.
     """

@@ -27,7 +27,7 @@ _WRITERS_WAIT_S = 0.5  # longest time that writers are blocked before they get a
 
 @dataclass(slots=True)
 class OptimizerStage:
-    """What the optimizer is doing; `total` is None if points are not counted in this stage."""
+    """The current stage of the optimizer; `total` is None if points are not counted in this stage."""
 
     name: str
     done: int = 0

@@ -24,7 +24,7 @@ _STOP_TIMEOUT_S = 15
 _PATIENCE_S = 3.5  # for a request, so that the API can report a missing index within 5 s
 _PROBE_S = 1.5
 _HANG_S = 3.0  # a running server that has responded before and is silent this long is considered hung
-_AWAY_S = 2.0  # after a failed start, or a wait in vain, calls fail at once for this time
+_AWAY_S = 2.0  # after a failed start or a wait that timed out, calls fail at once for this time
 _MIN_FREE_BYTES = 64 * 1024  # the server needs some to write `edge.json`
 _MAX_LOG_BYTES = 1_000_000
 _LOG_TAIL_CHARS = 500
@@ -95,7 +95,7 @@ class EdgeProcess:
         if not self._lock.acquire(timeout=seconds):
             raise VectorIndexUnavailableError(self._silence(seconds))
         try:
-            self._refuse_if_away()  # another caller may have waited in vain meanwhile
+            self._refuse_if_away()  # the wait of another caller may have timed out meanwhile
             return self._find_or_start(begun, seconds)
         finally:
             self._lock.release()

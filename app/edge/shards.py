@@ -46,7 +46,8 @@ class NameTable(BaseModel):
 
 
 class Shards:
-    """Not thread-safe. The server calls it only from its event loop, since every Edge call holds the GIL anyway."""
+    """The collections of a data folder. Not thread-safe. The server calls it only from its event loop, since every Edge
+    call holds the GIL anyway."""
 
     def __init__(self, data_dir: Path) -> None:
         self._folder = data_dir / "shards"

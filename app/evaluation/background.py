@@ -76,7 +76,7 @@ def unknown_run(run_id: str) -> NotFoundError:
 
 
 class BackgroundEvaluations:
-    """Implements `Evaluations`."""
+    """Runs evaluations in a thread. Implements `Evaluations`."""
 
     def __init__(self, evaluator: Evaluator) -> None:
         self._evaluator = evaluator

@@ -67,7 +67,8 @@ class _Measured:
 
 
 class Evaluator:
-    """max_steps: returns the model's limit. Called only when a plan is checked, since it may load the model."""
+    """Measures search quality by judged queries. max_steps: returns the model's limit. Called only when a plan is
+    checked, since it may load the model."""
 
     def __init__(self, *, catalog: SqlCatalog, search: SearchService, max_steps: Callable[[], int]) -> None:
         self._catalog = catalog

@@ -31,7 +31,7 @@ _IDS = ("_id", "id")  # metadata keys by which a file of judgements may refer to
 
 
 class Judged:
-    """Implements `JudgedQueries`."""
+    """Judged queries of the catalog. Implements `JudgedQueries`."""
 
     def __init__(self, catalog: SqlCatalog) -> None:
         self._catalog = catalog

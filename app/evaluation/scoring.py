@@ -29,7 +29,8 @@ _QUERY = "q"
 
 @dataclass(frozen=True, slots=True)
 class Replicates:
-    """`means`: (1 + resamples, variants); row 0 is the mean over the original queries, then one row per resample."""
+    """Bootstrap means of the variants. `means`: (1 + resamples, variants); row 0 is the mean over the original queries,
+    then one row per resample."""
 
     means: np.ndarray
 

@@ -28,7 +28,7 @@ MAX_QUERIES = 200  # a random sample, see `place_of`
 
 
 class WeightTuner:
-    """Implements `Tuning`."""
+    """Tunes and stores fusion weights. Implements `Tuning`."""
 
     def __init__(self, catalog: SqlCatalog, search: SearchService) -> None:
         self._catalog = catalog

@@ -59,7 +59,8 @@ class _IndexCheck:
 
 
 class Integrity:
-    """Implements the port `Soundness`. Thread-safe."""
+    """Checks indexes, stored files and the catalog, and remembers the damage. Implements the port `Soundness`.
+    Thread-safe."""
 
     def __init__(
         self,
@@ -136,7 +137,7 @@ class Integrity:
         if reason is not None:
             raise DamagedIndexError(collection.name, reason)
 
-    def explain(self, collection: Collection, fault: EngineFaultError) -> VectorIndexUnavailableError:
+    def map_fault(self, collection: Collection, fault: EngineFaultError) -> VectorIndexUnavailableError:
         try:
             reason = self._check_index(collection).refusal
         except (UnavailableError, NotFoundError):

@@ -30,7 +30,8 @@ def optimize_index(
 ) -> OptimizeReport:
     """Optimize an index and wait. `on_progress` receives its state at every poll.
 
-    If the engine restarts meanwhile, it is asked again, up to `_ATTEMPTS` times. Raises VectorIndexUnavailableError.
+    If the engine restarts meanwhile, the request is repeated, up to `_ATTEMPTS` times. Raises
+    VectorIndexUnavailableError.
     """
     before, started = index.condition(name), time.monotonic()
     for _ in range(_ATTEMPTS):

@@ -92,7 +92,7 @@ class IndexNames(Protocol):
 
 
 class Completion(Protocol):
-    """The end of the ingestion of documents."""
+    """Completes the ingestion of documents."""
 
     def __call__(self, collection: Collection, done: Mapping[Job, IngestedDocument]) -> set[str]:
         """`complete_many`, including the matches of the collection's standing searches."""

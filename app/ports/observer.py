@@ -9,7 +9,8 @@ from typing import Protocol
 
 
 class Observer(Protocol):
-    """`stage` and `name` are fixed names in the code, never user input: each value creates a metric series."""
+    """Receives measurements: times of stages, and cache hits. `stage` and `name` are fixed names in the code, never
+    user input: each value creates a metric series."""
 
     def stage(self, stage: str) -> AbstractContextManager[None]: ...
     def looked_up(self, name: str, *, is_hit: bool) -> None:

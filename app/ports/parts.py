@@ -282,7 +282,7 @@ class Soundness(Protocol):
         """Raises DamagedIndexError."""
         ...
 
-    def explain(self, collection: Collection, fault: EngineFaultError) -> VectorIndexUnavailableError:
+    def map_fault(self, collection: Collection, fault: EngineFaultError) -> VectorIndexUnavailableError:
         """The error to raise for an engine fault: the fault itself, or a DamagedIndexError if the index is damaged."""
         ...
 
@@ -293,7 +293,7 @@ class AlwaysSound:
     def require_sound(self, collection: Collection) -> None:
         pass
 
-    def explain(self, collection: Collection, fault: EngineFaultError) -> VectorIndexUnavailableError:
+    def map_fault(self, collection: Collection, fault: EngineFaultError) -> VectorIndexUnavailableError:
         return fault
 
 

@@ -9,7 +9,7 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class RerankPassage:
-    """`id` and `text_hash` are cache keys; `id` is "" for a text that is no chunk."""
+    """A passage to score. `id` and `text_hash` are cache keys; `id` is "" for a text that is no chunk."""
 
     id: str
     text: str

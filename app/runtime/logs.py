@@ -64,7 +64,8 @@ def set_up_logging(log_format: LogFormat, level: str, *, stream: TextIO | None =
 
 
 class LineFormatter(logging.Formatter):
-    """`time LEVEL logger [request]: message`, followed by an indented traceback, if there is one."""
+    """Formats a record as one line. `time LEVEL logger [request]: message`, followed by an indented traceback, if there
+    is one."""
 
     def format(self, record: logging.LogRecord) -> str:
         moment = _moment(record).astimezone().strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]

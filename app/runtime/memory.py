@@ -16,8 +16,8 @@ import psutil
 
 _M_ARENA_MAX = -8  # from malloc.h
 _HEAPS = 2
-# oneDNN reads it at its first computation. Its default caches a thousand sizes; batches of documents nearly always have
-# new sizes, and the few sizes of queries fit into 128. Figures: docs/benchmarks.md
+# oneDNN reads this variable at its first computation. Its default caches a thousand sizes; batches of documents nearly
+# always have new sizes, and the few sizes of queries fit into 128. Figures: docs/benchmarks.md
 _KEPT_SIZES = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "128")
 
 

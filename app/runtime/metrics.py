@@ -27,7 +27,7 @@ _LOOK_AGAIN_S = 10.0  # minimum interval between reads of the index size
 
 
 class ProcessMetrics:
-    """Implements `Observer`, counts requests, and renders the response of /metrics."""
+    """The metrics of this process. Implements `Observer`, counts requests, and renders the response of /metrics."""
 
     def __init__(self, *, spans: Spans = NO_SPANS) -> None:
         self.spans = spans

@@ -12,8 +12,8 @@ from pathlib import Path
 from app.errors import InputError
 
 PRIVATE_UMASK = 0o077
-# Files that gircse writes into its home, where the owner may keep others, too. Without the admin secret: one that other
-# users could read is refused instead, since they may know it.
+# The files that gircse writes into its home; the owner may keep other files there. The admin secret is not among them:
+# if other users can read it, it is rejected, since they may know it already.
 _OWN = ("catalog.db*", "edge", "files", "gradio", "services", "worker.lock")
 
 _OTHER_HOME = "Or set GIRCSE_HOME to a folder of your own."

@@ -100,7 +100,7 @@ def is_private(folder: Path) -> bool:
 
 
 def has_local_sockets() -> bool:
-    """False on Windows."""
+    """Whether the system has Unix sockets: not on Windows."""
     return hasattr(socket, "AF_UNIX") and hasattr(os, "geteuid")
 
 

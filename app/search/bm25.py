@@ -41,7 +41,8 @@ _TATWEEL = "\u0640"  # Arabic letter stretcher, purely typographic
 
 @dataclass(frozen=True, slots=True)
 class SparseVector:
-    """`indices` are ascending and unique; `values` are positive."""
+    """A BM25 vector of a text or a query: weights by term id. `indices` are ascending and unique; `values` are
+    positive."""
 
     indices: tuple[int, ...]
     values: tuple[float, ...]

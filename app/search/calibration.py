@@ -51,7 +51,7 @@ class Scale:
 
 
 class Scales:
-    """`Scale.match` for many searches at once, as arrays."""
+    """`Scale.match` for many searches at once, on arrays."""
 
     def __init__(self, scales: Sequence[Scale]) -> None:
         self._medians = np.array([scale.median for scale in scales])

@@ -99,7 +99,7 @@ class ExclusionRanker:
         return demoted(candidates, phrases, penalties)
 
     def _aboutness(self, candidates: Sequence[Candidate], phrases: Sequence[str], collection: Collection) -> np.ndarray:
-        """(n, P); 0 for points that were deleted since."""
+        """`aboutness` of each candidate for each phrase: (n, P); 0 for points that were deleted since."""
         ids = [candidate.ranked.point.id for candidate in candidates]
         present, vectors = self._index.vectors(collection.active_index, ids)
         shares = np.zeros((len(ids), len(phrases)))

@@ -37,7 +37,8 @@ Key = tuple[str, str, str, int, str]  # chunk id, text hash, instruction, steps,
 
 
 class EmbedderReranker:
-    """Implements `Reranker`. Caches up to `kept` vectors in memory (LRU)."""
+    """Re-ranks by cosines under the query's instruction. Implements `Reranker`. Caches up to `kept` vectors in memory
+    (LRU)."""
 
     def __init__(
         self, embedder: Embedder, *, steps: int = STEPS, kept: int = KEPT_VECTORS, observer: Observer = SILENT
@@ -63,7 +64,7 @@ class EmbedderReranker:
         """Does nothing: no resource is open."""
 
     def _embed_query(self, query: str, instruction: str, steps: int) -> np.ndarray:
-        """(D,)"""
+        """Embeds the query: (D,), L2-normalised; cached."""
 
         def embed() -> np.ndarray:
             refinement = self._embedder.embed_query(query, instruction=instruction, steps=steps)
@@ -73,7 +74,8 @@ class EmbedderReranker:
         return self._queries.get_or_compute(key, embed)
 
     def _embed(self, passages: Sequence[RerankPassage], instruction: str, steps: int) -> np.ndarray:
-        """(n, D), or (n, K, D) for a model with a vector per step."""
+        """The vectors of all passages: (n, D), or (n, K, D) for a model with a vector per step. Embeds only uncached
+        passages."""
         info = self._embedder.info
         fingerprint, has_several = info.fingerprint, info.vectors_per_document(steps) > 1
         embed: Callable[..., Sequence[object]] = (

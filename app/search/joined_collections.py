@@ -72,8 +72,8 @@ def resolve_collections(
 def mapped_fault(
     resolved: ResolvedCollections, soundness: Soundness, fault: EngineFaultError
 ) -> VectorIndexUnavailableError:
-    """The error to raise instead of the engine's `fault`: the first that `soundness` can explain, else `fault`."""
-    mapped = [soundness.explain(part, fault) for part in resolved.parts]
+    """The error to raise instead of the engine's `fault`: the error of the first damaged collection, else `fault`."""
+    mapped = [soundness.map_fault(part, fault) for part in resolved.parts]
     return next((error for error in mapped if error is not fault), fault)
 
 

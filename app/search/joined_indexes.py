@@ -27,7 +27,8 @@ def joined_name(indexes: Sequence[str]) -> str:
 
 
 class JoinedIndexes:
-    """Implements `SearchedIndex`. Calls with the name of a single index are passed on unchanged."""
+    """Searches several indexes under one joined name. Implements `SearchedIndex`. Calls with the name of a single index
+    are passed on unchanged."""
 
     def __init__(self, index: SearchedIndex) -> None:
         self._index = index

@@ -37,7 +37,8 @@ class LabelSource(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LabelTable:
-    """`keys`: (n, 2) uint64, the two halves of each id, sorted by the first; `labels` in the same order."""
+    """The labels of all chunks in a lens index. `keys`: (n, 2) uint64, the two halves of each id, sorted by the first;
+    `labels` in the same order."""
 
     keys: np.ndarray
     labels: ValueLabels

@@ -51,8 +51,8 @@ _ASKS = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Negation:
-    """`text` is the query without the negated phrases; `phrases` are spelled as in the query. If not `is_clear`, the
-    user has to confirm the negation."""
+    """A query, divided into its positive and its negated part. `text` is the query without the negated phrases;
+    `phrases` are spelled as in the query. If not `is_clear`, the user has to confirm the negation."""
 
     text: str
     phrases: tuple[str, ...] = ()

@@ -23,7 +23,8 @@ from app.types.search import (
 from app.types.values import value_names
 from embedder.refinement_steps import MAX_BIAS, MAX_BIASED_WORDS
 
-# Options that are refused in words of their own, below or by the model; the others by the bounds of their fields.
+# Options with checks and messages of their own, below or in the model. All others are checked by the bounds of their
+# fields.
 _IN_OWN_WORDS = (
     *("query", "steps", "limit", "filters", "token_bias", "like", "unlike", "rerank", "per_document", "exclude"),
     "diversity",

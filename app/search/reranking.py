@@ -38,7 +38,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Reranked:
-    """`notes` say why the candidates could not be re-ranked, if so."""
+    """The candidates after re-ranking, best first. `notes` say why the candidates could not be re-ranked, if so."""
 
     candidates: Sequence[Candidate]
     notes: tuple[str, ...] = ()

@@ -65,9 +65,9 @@ from embedder.lru import LRUCache
 from embedder.refinement import Refinement
 
 RERANK_CANDIDATES = 20
-# Multiples of the usual number of points to retrieve, tried in turn until enough hits remain: one book may hold the
-# best hundred passages, of which `per_document` keeps three. Passages of a rare value are not looked for so deep: each
-# is classified, and a lens index finds them all.
+# Multiples of the usual number of points to retrieve, tried in turn until enough hits remain: one book may have the
+# best hundred passages, of which `per_document` keeps three. A search for a rare value does not go so deep, because it
+# would classify every point; with a lens index it finds them at once.
 DEPTHS = (1, 5, 25)
 VALUE_DEPTHS = 2
 KEPT_QUERIES = 64  # about 0.1 MB each at 20 steps

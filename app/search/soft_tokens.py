@@ -243,7 +243,8 @@ STOP_WORDS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class GroupToken:
-    """`weight`: probability summed over the group's steps. `is_new`: no earlier group has the token."""
+    """A word of a group of refinement steps. `weight`: probability summed over the group's steps. `is_new`: no earlier
+    group has the token."""
 
     token: str
     weight: float

@@ -35,7 +35,8 @@ def margins(cosines: np.ndarray, vectors: np.ndarray, background: np.ndarray) ->
 
 @dataclass(frozen=True, slots=True)
 class Clarity:
-    """`fitting`: number of texts that fit a value. `score`: mean margin of the best quarter of the texts."""
+    """How clearly texts fall into the values of a lens. `fitting`: number of texts that fit a value. `score`: mean
+    margin of the best quarter of the texts."""
 
     score: float
     fitting: int

@@ -80,7 +80,8 @@ def matches(collection: str, patterns: Sequence[str]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """`password_hash` is by Argon2; None for a user with keys only. The password of `admin` is the admin secret."""
+    """A user account. `password_hash` is by Argon2; None for a user with keys only. The password of `admin` is the
+    admin secret."""
 
     name: str
     role: Role

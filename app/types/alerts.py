@@ -12,7 +12,8 @@ _LINE = re.compile(r"(?P<name>[\w .-]{1,60}?)(?:\s+for\s+(?P<users>[^=]+?))?\s*=
 
 @dataclass(frozen=True, slots=True)
 class AlertTarget:
-    """`url`: in apprise's format, contains credentials. `users`: who may choose the target; empty: everybody."""
+    """A mail or chat address for alerts. `url`: in apprise's format, contains credentials. `users`: who may choose the
+    target; empty: everybody."""
 
     url: str = field(repr=False)
     users: frozenset[str] = frozenset()

@@ -53,7 +53,8 @@ class Passage:
 
 @dataclass(frozen=True, slots=True)
 class AnswerSentence:
-    """`text` has no citations. `start` and `end` are the bounds in the cited chunk, for an extracted sentence."""
+    """A sentence of an answer, with its citations. `text` has no citations. `start` and `end` are the bounds in the
+    cited chunk, for an extracted sentence."""
 
     text: str
     citations: tuple[int, ...] = ()  # numbers of passages
@@ -73,7 +74,8 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """`sentences` are empty if no passage answers the question."""
+    """An answer to a question, and the passages that it may cite. `sentences` are empty if no passage answers the
+    question."""
 
     question: str
     searched: str  # the query used; in a conversation it includes the previous question

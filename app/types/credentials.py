@@ -15,8 +15,9 @@ _KEYS = ("address", "users", "user", "password", "region", "key_file", "known_ho
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """`address`: the credentials are only sent to this server and path prefix. `users`: who may use them; empty:
-    everybody. `key_file`, `known_hosts`: paths, for ssh. `region`: of an S3 bucket."""
+    """A user name, password or key for sources at one address. `address`: the credentials are only sent to this server
+    and path prefix. `users`: who may use them; empty: everybody. `key_file`, `known_hosts`: paths, for ssh. `region`:
+    of an S3 bucket."""
 
     address: str
     users: frozenset[str] = frozenset()

@@ -22,19 +22,19 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
-    """How single interfaces word or spell an option, where they differ from its `Field` and its name."""
+    """Names and descriptions of an option in single interfaces, where they differ from its name and its `Field`."""
 
-    command: str | None = None  # its help on the command line
-    flags: tuple[str, ...] = ()  # its names there
-    metavar: str | None = None  # what its value is called there
-    agents: str | None = None  # its description for agents
-    parameter: str | None = None  # its name in the address of the search page
+    command: str | None = None  # help on the command line
+    flags: tuple[str, ...] = ()  # flags on the command line
+    metavar: str | None = None  # placeholder for the value in the help of the command line
+    agents: str | None = None  # description for agents
+    parameter: str | None = None  # name in the address of the search page
 
 
 @dataclass(frozen=True)
 class Option:
     name: str
-    type: Any  # JSON's: lists and dicts, with the bounds of their elements
+    type: Any  # with lists and dicts as in JSON, and the bounds of their elements
     field: FieldInfo
     shown: Shown
     declared: Field[Any]
@@ -59,14 +59,14 @@ class Option:
 
     @cached_property
     def default(self) -> Any:
-        """JSON's: lists in place of tuples. MISSING if the option is required."""
+        """The default in JSON types (lists instead of tuples); MISSING if the option is required."""
         if self.declared.default_factory is not MISSING:
             return _as_json(self.declared.default_factory())
         return self.declared.default
 
     @cached_property
     def _adapter(self) -> TypeAdapter[Any]:
-        """Kept: it takes longer to build than a value takes to validate."""
+        """Cached, because building it takes longer than validating a value."""
         return TypeAdapter(self.annotation)
 
     def read(self, value: object) -> Any:
@@ -77,7 +77,7 @@ class Option:
             raise InputError(f"{self.name}: {error.errors()[0]['msg']}.") from None
 
     def frozen(self, value: Any) -> Any:
-        """Converts a valid value of JSON or of the command line to the dataclass's type."""
+        """Converts a valid value of JSON or of the command line to the type of the dataclass's field."""
         if isinstance(value, list):
             return tuple(value)
         return type(self.default)(value) if isinstance(self.default, Enum) else value
@@ -119,8 +119,8 @@ def parameter(name: str, annotation: Any, default: Any = MISSING) -> inspect.Par
 
 
 def json_type(kind: Any, replaced: Mapping[Any, Any] = MappingProxyType({})) -> Any:
-    """Puts lists and dicts in place of tuples and mappings, so that error messages name JSON's types. `replaced` maps
-    further types to others, at any depth."""
+    """Replaces tuples and mappings in a type by lists and dicts, so that error messages name JSON's types. `replaced`
+    maps further types to their replacements, at any depth."""
     parts = get_args(kind)
     origin = get_origin(kind)
     if origin is Annotated:

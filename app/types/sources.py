@@ -27,8 +27,9 @@ class SourceKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
-    """`patterns`: select files, objects or mail folders, in .gitignore syntax; empty: all, or for mail the inbox.
-    `branch`: branch or tag of a repository; empty: its default branch. `credentials`: name of an operator's file."""
+    """Optional settings of a synced source. `patterns`: select files, objects or mail folders, in .gitignore syntax;
+    empty: all, or for mail the inbox. `branch`: branch or tag of a repository; empty: its default branch.
+    `credentials`: name of an operator's file."""
 
     patterns: tuple[str, ...] = ()
     branch: str = ""

@@ -43,8 +43,8 @@ class Watch:
 
 @dataclass(frozen=True, slots=True)
 class StandingSearch:
-    """`id`: of the saved search. `webhook_secret`: signs messages to the webhook. `feed_token`: grants access to the
-    feed."""
+    """A saved search that reports new matches. `id`: of the saved search. `webhook_secret`: signs messages to the
+    webhook. `feed_token`: grants access to the feed."""
 
     id: str
     owner: str

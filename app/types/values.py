@@ -62,7 +62,8 @@ class ValueCount:
 
 @dataclass(frozen=True, slots=True)
 class ValueSummary:
-    """`query`: the query's own value. `counts`: over `passages` passages, in the order of the values, OTHER last."""
+    """The values of a search: the query's own, and the number of passages with each. `query`: the query's own value.
+    `counts`: over `passages` passages, in the order of the values, OTHER last."""
 
     query: Annotated[str, Field(description="The query's own value.")]
     counts: Annotated[tuple[ValueCount, ...], Field(description="In the order of the request; `other` last.")]

@@ -25,8 +25,8 @@ _BLOCK = {"vectors_as": "block"}
 
 
 class VectorPage(NamedTuple):
-    """`vectors`: (n, D) float32, in the order of `ids`; for multivectors the last step's. `document_ids` and `texts`
-    are "" if they were not requested, or the point has none."""
+    """A page of points with their vectors. `vectors`: (n, D) float32, in the order of `ids`; for multivectors the last
+    step's. `document_ids` and `texts` are "" if they were not requested, or the point has none."""
 
     ids: list[str]
     vectors: np.ndarray

@@ -19,7 +19,7 @@ _MOST_FILTERED = 16
 
 
 class FilteredPoints(ABC):
-    """Implements the part of `VectorIndex` that filters points by metadata."""
+    """Filters points by metadata. Implements a part of `VectorIndex`."""
 
     _searched: tuning.SearchedIndexes
 

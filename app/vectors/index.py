@@ -51,7 +51,7 @@ _OPTIMIZING = "optimising"
 
 
 class QdrantVectorIndex(InspectedPoints):
-    """Implements the port `VectorIndex`.
+    """The vector index on a Qdrant server, or on the embedded engine. Implements the port `VectorIndex`.
 
     reconnect: returns a new client, for when the current one has lost its server; the failed operation is repeated.
     is_embedded: the server is app/edge, which sends vectors as one block and orders equal scores by id.

@@ -31,7 +31,7 @@ class _Texts(NamedTuple):
 
 
 class InspectedPoints(LabelledPoints):
-    """Implements the part of `VectorIndex` that checks for damage."""
+    """Finds damaged points. Implements a part of `VectorIndex`."""
 
     @abstractmethod
     def has_sparse(self, index: str) -> bool: ...

@@ -48,7 +48,7 @@ class _PageFound(BaseModel):
 
 
 class LabelledPoints(FilteredPoints):
-    """Implements `Labels`, a part of `VectorIndex`."""
+    """Stores labels in payloads, and filters and counts by them. Implements `Labels`, a part of `VectorIndex`."""
 
     _is_embedded: bool  # whether the engine is app/edge
 

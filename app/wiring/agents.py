@@ -41,7 +41,7 @@ def run_on_stdio(services: Services, *, principal: Principal, allowed: Collectio
 
 
 def loopback_app(services: Services, *, principal: Principal, allowed: Collection[Ability]) -> Starlette:
-    """An application of its own, for programs on this machine only."""
+    """The MCP server as a separate HTTP application, for programs on this machine only."""
     return _http_app(server_for(services, principal=principal, allowed=allowed), is_loopback=True)
 
 

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 
 class ShippedReader:
-    """Implements `SentenceReader` by the reader that the package ships. Takes some 100 MB of memory once it is used."""
+    """Scores sentences by how well they answer a question. Implements `SentenceReader` by the reader that the package
+    ships. Takes some 100 MB of memory once it is used."""
 
     language = "English"
 

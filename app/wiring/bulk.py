@@ -23,8 +23,8 @@ from ingest.ray_engine.runs import RayCluster
 
 @dataclass(frozen=True, slots=True)
 class BulkEngine:
-    """`run` runs the jobs of a collection until the event is set. Models load in the background, once per actor;
-    `wait_until_loaded` waits for a number of them."""
+    """Bulk ingestion on a Ray cluster. `run` runs the jobs of a collection until the event is set. Models load in the
+    background, once per actor; `wait_until_loaded` waits for a number of them."""
 
     run: Callable[[str, threading.Event], None]
     wait_until_loaded: Callable[[int], None]

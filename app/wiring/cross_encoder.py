@@ -17,7 +17,8 @@ _BATCH_SIZE = 16
 
 
 class CrossEncoderReranker:
-    """Implements `Reranker`. Runs in the process's model thread, alternating with the embedder."""
+    """Re-ranks with a local cross-encoder. Implements `Reranker`. Runs in the process's model thread, alternating with
+    the embedder."""
 
     def __init__(self, model: str, *, device: str | None = None, template: QueryTemplate) -> None:
         """Load the model. Raises InputError if it cannot be loaded or does not give one score per pair."""

@@ -23,7 +23,8 @@ _SMALL_TEXTS, _SMALL_CHARACTERS = 128, 20_000
 
 
 class LocalEmbedder:
-    """Implements `SharedEmbedder` and `TokenCounter`. Loads the model at first use."""
+    """Embeds with the model in this process. Implements `SharedEmbedder` and `TokenCounter`. Loads the model at first
+    use."""
 
     def __init__(
         self,

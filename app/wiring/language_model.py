@@ -47,7 +47,7 @@ def language_model_for(settings: Settings) -> ChatServer | None:
 
 
 class ChatServer:
-    """Implements `LanguageModel`."""
+    """A language model behind OpenAI's chat API. Implements `LanguageModel`."""
 
     def __init__(
         self,

@@ -26,7 +26,8 @@ _opened = ExitStack()  # never closed: child processes notice by their pipes whe
 
 @dataclass(frozen=True, slots=True)
 class SettingsParts:
-    """Implements `NodeParts`. Includes the tokenizer as JSON; each process loads the model by its name."""
+    """The model and the indexer of a cluster node, built from settings. Implements `NodeParts`. Includes the tokenizer
+    as JSON; each process loads the model by its name."""
 
     settings: Settings
     device: str | None
@@ -55,7 +56,7 @@ class SettingsParts:
 
 
 class JsonTokenCounter:
-    """Implements `TokenCounter`."""
+    """Counts tokens with a tokenizer given as JSON, without the model. Implements `TokenCounter`."""
 
     def __init__(self, tokenizer: str) -> None:
         self._tokenizer = Tokenizer.from_str(tokenizer)

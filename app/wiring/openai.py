@@ -42,7 +42,8 @@ def open_openai_routes(services: Services) -> Iterator[APIRouter | None]:
 
 
 class ForwardingSource:
-    """Implements `EmbeddingSource`: forwards texts to the embedding server and returns its vectors and errors."""
+    """Embeddings of the embedding server, for the application's own OpenAI routes. Implements `EmbeddingSource`:
+    forwards texts to the embedding server and returns its vectors and errors."""
 
     def __init__(self, embedder: RemoteEmbedder, settings: Settings) -> None:
         key = settings.embedder_api_key

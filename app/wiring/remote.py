@@ -52,7 +52,8 @@ _log = logging.getLogger(__name__)
 
 
 class RemoteEmbedder:
-    """Implements `SharedEmbedder` and `TokenCounter`. Fetches the model's info at first use.
+    """Embeds with an embedding server. Implements `SharedEmbedder` and `TokenCounter`. Fetches the model's info at
+    first use.
 
     Several servers may share the address: they are stateless, and every response names the model's fingerprint.
     """

@@ -31,7 +31,7 @@ _log = logging.getLogger(__name__)
 
 
 class ServerReranker:
-    """Implements `Reranker`."""
+    """Re-ranks with a server. Implements `Reranker`."""
 
     def __init__(
         self,

@@ -46,7 +46,8 @@ def reranker_for(settings: Settings, embedder: Embedder, *, observer: Observer =
 
 
 class OpenedAtFirstUse:
-    """Implements `Reranker`: loads the model at first use, since it takes seconds and most commands do not re-rank."""
+    """A re-ranker that is loaded late. Implements `Reranker`: loads the model at first use, since it takes seconds and
+    most commands do not re-rank."""
 
     def __init__(self, open_reranker: Callable[[], Reranker]) -> None:
         self._open = open_reranker

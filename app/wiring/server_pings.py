@@ -14,7 +14,7 @@ _KEPT_S = 3_600.0
 
 
 class ServerPings:
-    """`options` are those of `httpx.Client`, whose `limits` do not apply."""
+    """Pings one embedding server. `options`: for `httpx.Client`, except `limits`, which are replaced."""
 
     def __init__(self, *, ping_s: float, **options: Any) -> None:
         # The connection stays open between pings: a new one resolves the name, which may hang while the server works.

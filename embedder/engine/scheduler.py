@@ -1,4 +1,4 @@
-"""The queue in front of one model: priority classes, bounded, and each text once however many requests want it.
+"""The queue of one model: bounded, with priority classes. A text that several requests want is computed once.
 
 Thread-safe. Independent of the model and of HTTP.
 """

@@ -33,7 +33,8 @@ class Score:
 
 @dataclass(frozen=True, slots=True)
 class PairedDifference:
-    """`setting` minus `other` on the same resamples. kind: steps, document_steps or baseline."""
+    """The difference of a measure between two settings. `setting` minus `other` on the same resamples. kind: steps,
+    document_steps or baseline."""
 
     measure: str
     metric: str

@@ -102,7 +102,7 @@ class SentenceScorer:
 
 
 def load_answer_reader(folder: Path = SHIPPED_READER) -> SentenceScorer:
-    """Raises ContractError if files are missing or damaged."""
+    """Loads a reader for scoring. Raises ContractError if files are missing or damaged."""
     contract = read_reader_contract(folder)
     base = locate_model(contract.base)
     verify_weights(base, contract.base_files)

@@ -36,16 +36,20 @@ class AuxiliaryModels:
             ("selector", self.selector, contract.selection_files),
         ):
             if bool(files) != (part is not None):
-                raise ContractError(
-                    f"Model {contract.name!r}: a {name} is needed exactly if the contract has its files."
-                )
+                fault = f"the contract has files of a {name}, but none was loaded"
+                if part is not None:
+                    fault = f"a {name} was loaded, but the contract has no files of one"
+                raise ContractError(f"Model {contract.name!r}: {fault}. Load the model by its name or folder.")
             if part is not None and part.dimension != contract.dimension:
                 raise ContractError(
                     f"Model {contract.name!r}: its {name} has {part.dimension} dimensions, but vectors have "
                     f"{contract.dimension}."
                 )
         if bool(contract.generator) != (self.generator is not None):
-            raise ContractError(f"Model {contract.name!r}: a generator is needed exactly if the contract names one.")
+            fault = f"the contract names the generator {contract.generator!r}, but none was loaded"
+            if self.generator is not None:
+                fault = "a generator was loaded, but the contract names none"
+            raise ContractError(f"Model {contract.name!r}: {fault}. Load the model by its name or folder.")
 
 
 NO_AUXILIARY_MODELS = AuxiliaryModels()

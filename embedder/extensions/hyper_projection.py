@@ -23,7 +23,8 @@ _FORMAT = "1"
 
 @dataclass(frozen=True, slots=True)
 class ProjectionShape:
-    """kind: `low_rank` or `film`. dimension: of vectors. width: the rank, or FiLM's hidden units."""
+    """Kind and size of a projection. kind: `low_rank` or `film`. dimension: of vectors. width: the rank, or FiLM's
+    hidden units."""
 
     kind: str
     dimension: int
@@ -33,7 +34,9 @@ class ProjectionShape:
         if self.kind not in KINDS:
             raise ContractError(f"A projection's kind is {self.kind!r}; this version knows {', '.join(KINDS)}.")
         if min(self.dimension, self.width) < 1:
-            raise ContractError(f"A projection from {self.dimension} to {self.width} dimensions: both must be above 0.")
+            raise ContractError(
+                f"A projection has dimension {self.dimension} and width {self.width}, but both must be at least 1."
+            )
 
 
 class InstructionProjection(nn.Module):

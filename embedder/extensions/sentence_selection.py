@@ -169,7 +169,7 @@ def save_selector(selector: SentenceSelector, folder: Path) -> Path:
 
 
 def read_selector(folder: Path) -> SentenceSelector:
-    """Raises ContractError if the file is not a selector's."""
+    """Loads a selector. Raises ContractError if the file is not one."""
     path = folder / SELECTION_FILE
     try:
         values = load_file(path)

@@ -112,7 +112,7 @@ class Backbone:
         return mixed if self.soft_head is None else mixed + self.soft_head.position
 
     def logits(self, state: Tensor) -> Tensor:
-        """(B, D) -> (B, n)."""
+        """The logits of a soft token's entries, before softmax: states (B, D) -> (B, n)."""
         return self.head(state) if self.soft_head is None else self.soft_head(state, self.soft_weight)
 
     def next_inputs(self, state: Tensor, *, temperature: float, logit_bias: Tensor | None) -> Tensor:

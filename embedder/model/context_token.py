@@ -42,7 +42,7 @@ class ContextEncoder:
 
 
 def load_context_encoder(base: Path, *, device: str, dtype: str) -> ContextEncoder:
-    """Raises ContractError unless `base` is an encoder of BERT or MPNet layout."""
+    """Loads the encoder of contextual tokens. Raises ContractError unless `base` has BERT or MPNet layout."""
     tokenizer = load_tokenizer(base)
     tokenizer.no_truncation()
     tokenizer.no_padding()

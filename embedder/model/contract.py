@@ -84,7 +84,10 @@ class Contract:
         if self.plain_pooling is not None:
             _check_choice("plain_pooling", self.plain_pooling, PROMPT_POOLINGS)
         if self.head == "none" and not (self.pooling in PROMPT_POOLINGS and self.plain_pooling):
-            raise ContractError(f"Contract of {self.name!r}: without a head, both poolings must be over the prompt.")
+            raise ContractError(
+                f"Contract of {self.name!r}: without a head, pooling and plain_pooling must be one of "
+                f"{', '.join(PROMPT_POOLINGS)}."
+            )
         if self.has_max_sim and (self.pooling in PROMPT_POOLINGS or self.plain_pooling):
             raise ContractError(
                 f"Contract of {self.name!r}: similarity 'max_sim' needs a pooling over generated states, one per "
@@ -96,17 +99,21 @@ class Contract:
                 "from 0 to 1, and 0 with a projection."
             )
         if self.generator and (self.projection_files or self.plain_pooling):
-            raise ContractError(f"Contract of {self.name!r}: a generator excludes a projection and a plain pooling.")
+            raise ContractError(
+                f"Contract of {self.name!r}: a generator cannot be combined with a projection or a plain pooling. "
+                "Remove one of them."
+            )
         template = TEMPLATES[self.template]
         is_other = self.uses_instructions_again or template.middle or template.has_context
         if self.selection_files and (is_other or not self.plain_pooling):
             raise ContractError(
-                f"Contract of {self.name!r}: selecting sentences by the base's vectors needs a "
-                "plain pooling, and excludes a second use of the instruction and a second copy of the text."
+                f"Contract of {self.name!r}: a sentence selector needs a plain pooling. It cannot be combined with a "
+                "projection, a generator, subtracted_instruction, a contextual token, or a template that repeats the "
+                "text."
             )
         if self.context_encoder and (self.plain_pooling or self.head == "none"):
             raise ContractError(
-                f"Contract of {self.name!r}: a contextual token needs a decoder without a plain pooling."
+                f"Contract of {self.name!r}: a contextual token needs a head and excludes a plain_pooling."
             )
         least = {"max_length": 1, "dimension": 1} | dict.fromkeys(_DEFAULT_STEPS, self.min_steps)
         for name, minimum in least.items():

@@ -21,7 +21,7 @@ class SoftVocabulary(Protocol):
     """The entries of soft tokens: the projection to their logits, and their embeddings."""
 
     def logits(self, state: Tensor) -> Tensor:
-        """(B, D) -> (B, n), over the entries of a soft token."""
+        """The logits of a soft token's entries, before softmax: states (B, D) -> (B, n)."""
 
     def embed_soft(self, soft_token: Tensor) -> Tensor:
         """d = s @ E (Eq 6): fp32 (B, n) -> (B, D)."""

@@ -12,7 +12,7 @@ _LEAST = 64  # size of the first table, in positions
 
 
 class RelativePlaces:
-    """weight: (buckets, heads)."""
+    """A learned bias by relative distance. weight: (buckets, heads)."""
 
     def __init__(self, weight: Tensor) -> None:
         self._weight = weight.detach().float()

@@ -13,7 +13,8 @@ _MOST_NAMED, _LONGEST_NAME = 20, 64
 
 
 class Lenient(BaseModel):
-    """`WITHOUT_EFFECT`: fields that are accepted because clients send them, but change nothing here."""
+    """A request body that ignores unknown fields. `WITHOUT_EFFECT`: known fields that are accepted but have no effect
+    here."""
 
     model_config = ConfigDict(extra="allow")
 

@@ -43,7 +43,8 @@ class EmbedTask:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EmbeddedTexts:
-    """vectors: (n, dimension) float32, L2-normalised, in the order of the texts; with every step (n, K, dimension)."""
+    """The vectors of an `EmbedTask`. vectors: (n, dimension) float32, L2-normalised, in the order of the texts; with
+    every step (n, K, dimension)."""
 
     vectors: np.ndarray
     tokens: int  # tokens that the model read

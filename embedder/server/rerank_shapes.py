@@ -52,8 +52,8 @@ class RankTask:
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """scores: one for each text, from -1 to 1. tokens: of query and texts. unused: fields of the task that this ranker
-    cannot follow. headers: for the response."""
+    """The result of a `RankTask`. scores: one for each text, from -1 to 1. tokens: of query and texts. unused: fields
+    of the task that this ranker cannot follow. headers: for the response."""
 
     scores: Sequence[float]
     model: str

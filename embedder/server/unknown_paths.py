@@ -29,7 +29,8 @@ def wrong_method(method: str, path: str, allowed: list[str]) -> str:
 
 
 def unknown_path(method: str, path: str, paths: Paths) -> str:
-    """Says that there is no such path, and names those of its folder, or the most similar ones if they are many."""
+    """The message for a path that does not exist. It lists the paths of its folder, or if there are many, the most
+    similar ones."""
     shown = path[:_LONGEST_SHOWN]
     folder = f"/{path.split('/')[1]}"
     there = [template for template in paths if template == folder or template.startswith(f"{folder}/")]

@@ -15,18 +15,16 @@ import numpy as np
 from embedder.errors import TextError
 from embedder.text.sentences import sentences_to_read
 
-# Without an instruction, a value that the text mentions is nearer. Under an instruction, texts and names are embedded
-# under it. Chosen on the tuning half of the triplets: docs/evaluation/lens-values.md.
-TEMPERATURE = 0.07
+# Chosen on the tuning half of the triplets: docs/evaluation/lens-values.md.
+TEMPERATURE = 0.07  # without an instruction
 INSTRUCTED_TEMPERATURE = 0.03  # lower, because all texts are close to each other under an instruction
-MENTION = 0.15  # added to the cosine of a value that the text mentions
-VALUE_WEIGHT = 0.6  # of 1; the rest is the weight of the cosine
-# If a text's sentences are unrelated, they are also embedded one by one. Constants: the mean cosine of their plain
-# vectors, the temperature of their weights, and the share of the whole text. Chosen on the tuning half:
+MENTION = 0.15  # without an instruction: added to the cosine of a value that the text mentions
+VALUE_WEIGHT = 0.6  # of the similarity among values; the cosine of the texts has the rest
+# If a text's sentences are unrelated, they are also embedded one by one. Chosen on the tuning half:
 # docs/decisions/0066-values-sentence-by-sentence.md.
-MOST_ALIKE = 0.2
-SENTENCE_TEMPERATURE = 0.04
-WHOLE_SHARE = 1 / 3
+MOST_ALIKE = 0.2  # sentences are related from this mean cosine of their plain vectors on
+SENTENCE_TEMPERATURE = 0.04  # of the sentences' weights
+WHOLE_SHARE = 1 / 3  # weight of the whole text; its sentences have the rest
 MIN_VALUES, MAX_VALUES, MAX_PHRASES = 2, 200, 1_000
 
 
@@ -131,7 +129,7 @@ def mean_cosine(vectors: Any) -> Any:
 
 
 def cosine_scores(query: np.ndarray, documents: np.ndarray) -> np.ndarray:
-    """(D,) and (n, D), L2-normalised -> (n,)."""
+    """The cosine of the query (D,) with each document (n, D): (n,). Both must be L2-normalised."""
     return np.asarray(documents, dtype=np.float32) @ np.asarray(query, dtype=np.float32)
 
 

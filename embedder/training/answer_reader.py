@@ -198,7 +198,9 @@ def train_and_save(data: Path, folder: Path, *, steps: int, seed: int = 0) -> Pa
     """Trains a reader on the files of `_TASKS` in `data` and saves it. Raises DataError if a file is missing."""
     paths = {name: data / f"pairs.{name}.jsonl.gz" for name in _TASKS}
     if missing := [str(path) for path in paths.values() if not path.is_file()]:
-        raise DataError(f"These files are missing: {', '.join(missing)}.")
+        raise DataError(
+            f"These training files are missing: {', '.join(missing)}. Give their folder, or add them to it."
+        )
     torch.manual_seed(seed)
     rng = random.Random(seed)
     encoder = load_encoder(DEFAULT_MODEL, device="cpu", dtype="float32")  # for near misses

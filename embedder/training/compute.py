@@ -17,7 +17,8 @@ PRECISIONS = ("fp32", "bf16")
 
 
 class Compute:
-    """`accelerate launch` or `torchrun` starts one process per GPU; a plain command is a single process.
+    """The device and precision of a run, and its processes. `accelerate launch` or `torchrun` starts one process per
+    GPU; a plain command is a single process.
 
     Every process draws its own batches, and gradients are averaged. So n processes equal an n times larger batch whose
     negatives stay within each process. Only process 0 writes files.

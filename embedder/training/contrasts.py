@@ -83,8 +83,12 @@ def short_aspects(data: TrainingData) -> dict[str, Aspect]:
 
 
 def compose(rng: random.Random, wanted: Aspect, other: Aspect, label: str, unlike: str) -> Row:
-    """Joins texts of two tasks. The positive shares only `label` with the query; the negative says `unlike` instead and
-    shares only the other half's label."""
+    """Composes query, positive and negative, each of a text of the aspect `wanted` and a text of `other`. The aspects
+    belong to two tasks.
+
+    Query and positive share `label` and differ in the other aspect. The negative has `unlike` in place of `label`, and
+    shares the other aspect's label with the query.
+    """
     others = rng.sample(sorted(other.texts), 2)
     query, alike = rng.sample(wanted.texts[label], 2)
     first, second = rng.sample(other.texts[others[0]], 2)

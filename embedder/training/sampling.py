@@ -25,7 +25,8 @@ KINDS = (
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """`documents[i]` is the positive of `queries[i]`; further documents are hard negatives.
+    """Queries and documents of one task, for contrastive training. `documents[i]` is the positive of `queries[i]`;
+    further documents are hard negatives.
 
     allowed (Q, M): False if a document may be relevant without being the positive. hints[i]: texts whose words the soft
     tokens of query i should contain, for grounding.

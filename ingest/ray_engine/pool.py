@@ -45,7 +45,7 @@ class PooledNode:
 
 
 class NodePool:
-    """Not thread-safe, except `renew`."""
+    """The actors of the cluster. Not thread-safe, except `renew`."""
 
     def __init__(self, parts: NodeParts, *, use_gpus: bool) -> None:
         self._parts = parts

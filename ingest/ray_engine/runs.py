@@ -26,7 +26,8 @@ _UnderWay = dict[ray.ObjectRefGenerator, PooledNode]
 
 
 class RayCluster:
-    """Implements the port `Cluster` on the Ray cluster that this process is connected to."""
+    """Runs documents on the nodes of a Ray cluster. Implements the port `Cluster` on the Ray cluster that this process
+    is connected to."""
 
     def __init__(self, parts: NodeParts, *, use_gpus: bool) -> None:
         """Starts to load the models."""

@@ -48,7 +48,7 @@ def pinned_pool(guard: SourceHostGuard) -> Iterator[urllib3.PoolManager]:
 
 
 class _Bounded:
-    """Reads bodies here, within the limit, if urllib3 would read them whole: also those of errors."""
+    """Reads the bodies that urllib3 would read whole, including those of error responses, and enforces the limit."""
 
     def urlopen(self: Any, method: str, url: str, *arguments: Any, **options: Any) -> urllib3.BaseHTTPResponse:
         is_whole = options.pop("preload_content", True)

@@ -81,7 +81,7 @@ class Unchanged:
 
 
 class Kind(StrEnum):
-    """Which error the worker raises for a refusal."""
+    """The kind of a refusal, by which the worker chooses the error to raise."""
 
     INPUT = "input"
     DOCUMENT = "document"

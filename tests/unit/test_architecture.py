@@ -21,71 +21,71 @@ MAX_FILE_LINES = 800
 MAX_FUNCTION_LINES = 60
 
 SQL, QDRANT = {"sqlalchemy", "alembic", "psycopg"}, {"qdrant_client", "qdrant_edge"}
-# Folders of app/, the lowest floor first: what belongs there, which imports nothing of a floor above its own.
-FLOORS: tuple[dict[str, str], ...] = (
-    {"app.errors": "every error that a person is shown", "app.edge": "the process that serves Qdrant Edge, by itself"},
+# Folders of app/ with their contents, by layer, the lowest first. No module imports from a layer above its own.
+LAYERS: tuple[dict[str, str], ...] = (
+    {"app.errors": "errors that users see", "app.edge": "the process that serves Qdrant Edge"},
     {
-        "app.types": "frozen values that cross folder borders",
-        "app.settings": "what is set from outside",
-        "app.oidc_settings": "of it, sign-in",
-        "app.answer_settings": "of it, the language model that words answers",
-        "app.source_settings": "of it, sources that come again and alerts",
-        "app.qdrant_settings": "of it, a Qdrant server or cluster",
+        "app.types": "immutable values shared by several folders",
+        "app.settings": "settings from the environment and gircse.toml",
+        "app.oidc_settings": "settings of sign-in by an OpenID provider",
+        "app.answer_settings": "settings of answers by a language model",
+        "app.source_settings": "settings of synced sources and of alerts",
+        "app.qdrant_settings": "settings of a Qdrant server or cluster",
     },
-    {"app.ports": "protocols: what the core needs of others, and interfaces of the core"},
-    {"app.runtime": "what every process has: logs, metrics, traces, readiness, caches, locks"},
-    {"app.search": "how a query is answered, from its vector to highlights and lenses"},
+    {"app.ports": "protocols of what the core depends on, and of its services"},
+    {"app.runtime": "parts that every process uses: logs, metrics, traces, readiness, caches, locks"},
+    {"app.search": "answering a query: retrieval, fusion, highlights, lenses"},
     {
-        "app.answers": "answers with citations: sentences of documents, or checked ones of a language model",
-        "app.catalog": "SQL: the catalog behind its ports",
-        "app.documents": "documents: in, stored, shown, moved, out",
-        "app.evaluation": "how good answers are: judged queries, measures, comparisons",
-        "app.testing": "doubles of ports, for tests",
-        "app.openid": "OpenID providers behind their port",
-        "app.vectors": "vector indexes behind their port",
+        "app.answers": "answers with citations: sentences of documents, or of a language model, then checked",
+        "app.catalog": "SQL: implements the ports of the catalog",
+        "app.documents": "documents: add, store, show, move, delete",
+        "app.evaluation": "search quality: judged queries, measures, comparisons",
+        "app.testing": "small implementations of ports for tests",
+        "app.openid": "the client of an OpenID provider",
+        "app.vectors": "the vector index on Qdrant",
     },
     {
         "app.collections": "lens indexes, saved and monitored searches, synced sources",
         "app.maintenance": "backup, transfer, re-index, checks",
     },
-    {"app.migrations": "steps of the catalog's schema", "app.services": "the parts of a running application"},
-    {"app.access": "users, keys, and the authorizer before every service"},
+    {"app.migrations": "migrations of the catalog's schema", "app.services": "the parts of a running application"},
+    {"app.access": "users, keys, and the authorization of every call"},
     {
         "app.agents": "MCP",
-        "app.api": "HTTP: routes, their bodies and answers, middleware",
+        "app.api": "HTTP: routes, bodies, middleware",
         "app.commands": "the command line, a module for each group of commands",
     },
-    {"app.cli": "the entry point of `gircse`", "app.wiring": "the composition root, where real parts meet ports"},
+    {"app.cli": "the entry point of `gircse`", "app.wiring": "the composition root, which builds all services"},
 )
-# The same of embedder/, whose root holds what callers import.
-EMBEDDER_FLOORS: tuple[dict[str, str], ...] = (
+# The same for embedder/. Its root has the modules that callers import.
+EMBEDDER_LAYERS: tuple[dict[str, str], ...] = (
     {
-        "embedder.errors": "every error of the library",
-        "embedder.refinement": "what a model makes of a text, a frozen value",
-        "embedder.refinement_steps": "of it, the words of every step",
-        "embedder.model_info": "what callers are told of a model, a frozen value",
-        "embedder.lru": "the values that were asked for last",
-        "embedder.vector_cache": "the vectors that were computed last",
-        "embedder.command": "how commands end",
+        "embedder.errors": "the errors of the library",
+        "embedder.refinement": "the result of embedding one text, without torch",
+        "embedder.refinement_steps": "the words of every step, without torch and numpy",
+        "embedder.model_info": "facts about a model for clients, without torch",
+        "embedder.lru": "an LRU cache",
+        "embedder.vector_cache": "an LRU cache of vectors",
+        "embedder.command": "exit status and error messages of commands",
     },
-    {"embedder.text": "from texts and instructions to token ids, and from soft tokens to words"},
-    {"embedder.model": "what a model is, and how its weights compute"},
-    {"embedder.extensions": "what a contract may add: selection of sentences, projections, generators"},
-    {"embedder.encoder": "texts in, vectors and soft tokens out"},
+    {"embedder.text": "texts and instructions to token ids, soft tokens to words"},
+    {"embedder.model": "the model and its forward pass"},
+    {"embedder.extensions": "optional parts of a contract: sentence selection, projections, generators"},
+    {"embedder.encoder": "embeds texts: vectors and soft tokens"},
     {
-        "embedder.checkpoint": "from a model's name to an encoder",
-        "embedder.engine": "one scheduler for all that ask a model",
+        "embedder.checkpoint": "loads an encoder by a model's name",
+        "embedder.engine": "the scheduler of one model",
     },
     {
-        "embedder.server": "HTTP around an engine",
-        "embedder.integrations": "interfaces of LangChain",
-        "embedder.sentence_transformers": "the class that exported folders name",
-        "embedder.evaluation": "how good a model is on one's own data",
+        "embedder.server": "the HTTP server of an engine",
+        "embedder.integrations": "LangChain",
+        "embedder.sentence_transformers": "a module of sentence-transformers, named by exported folders",
+        "embedder.evaluation": "measures a model on local files",
     },
-    {"embedder.llamaindex": "the interface of LlamaIndex", "embedder.training": "how GIRCSE is trained"},
+    {"embedder.llamaindex": "LlamaIndex", "embedder.training": "trains GIRCSE"},
 )
 MAX_ROOT_FILES = 12
-# Modules of app/ that ingest/ and ui/ may import: values, protocols, errors, and functions of nothing but these.
+# Modules of app/ that ingest/ and ui/ may import: values, protocols, errors, and functions that import only these.
 CORE = {"app.types", "app.ports", "app.errors"}
 FUNCTIONS = {
     "ingest": {"app.documents.garbage", "app.search.fingerprints"},
@@ -107,10 +107,9 @@ FORBIDDEN = {
     "ingest": {"embedder", "ui", "research", "gradio", "torch", "transformers"} | SQL | QDRANT,
     "ui": {"embedder", "ingest", "research", "torch", "transformers"} | SQL | QDRANT,
 }
-# Of the embedder, all may import these, which know no torch: frozen dataclasses, so that a refinement is one value
-# everywhere, how texts of the caller's own are read as values, so that they are read alike everywhere, and where their
-# sentences end, how much of a request every server reads before it knows whose it is, and the requests, answers and
-# errors of others' clients, which both servers have alike.
+# Modules of the embedder that every package may import; they do not import torch. Dataclasses, so that a refinement is
+# the same value everywhere; classification by values and splitting into sentences, so that both work the same
+# everywhere; limits of requests, and the formats of other APIs, which both servers have.
 FREE_OF_EMBEDDER = {
     *("embedder.refinement", "embedder.refinement_steps", "embedder.model_info", "embedder.lru"),
     *("embedder.text.mentions", "embedder.text.relevance", "embedder.text.sentences", "embedder.server.http_guard"),
@@ -118,7 +117,7 @@ FREE_OF_EMBEDDER = {
     "embedder.server.description",
 }
 # Packages that may break a direction, and why.
-ENTRY_POINTS = {"app.wiring": "joins the real parts to the ports"}
+ENTRY_POINTS = {"app.wiring": "builds the implementations of the ports"}
 # Libraries that only these modules may import.
 RESERVED = {
     "qdrant_client": {"app.vectors"},
@@ -128,22 +127,22 @@ RESERVED = {
     "joserfc": {"app.openid"},
     "transformers": {"embedder.model.pretrained"},  # two threads must not import it from two places
 }
-# What imports a module by its name would escape the walk.
+# Functions that import a module by its name. The checks here do not see such imports, so few modules may have them.
 IMPORTERS = {"import_module", "__import__", "run_module"}
 IMPORTS_BY_NAME = {
-    "app.wiring.tracing": "brings in OpenTelemetry where traces are wanted",
-    "app.cli": "brings in the one command that is asked for",
-    "app.commands.wiring": "opens app.wiring, so that `gircse --help` does not wait for torch",
-    "app.wiring.openai": "opens the engine, and torch, only where the model is in this process",
-    "app.wiring.nodes": "loads the model, and torch, only in processes of a cluster that embed",
-    "app.wiring.rerankers": "brings in sentence-transformers where a cross-encoder re-ranks",
-    "app.wiring.training": "runs the training, a program of its own",
-    "ingest.readers.document": "loads a reader, and its parser, with the first document of its format",
-    "embedder": "brings in torch when a name that needs it is used",
-    "embedder.model.adapter": "brings in PEFT for the adapters that need it",
-    "embedder.model.backbone": "brings in transformers for every layout but BERT's",
-    "embedder.checkpoint": "brings in transformers where a language model writes what texts are embedded with",
-    "embedder.text.prompts": "brings in transformers where a model has no tokenizer.json",
+    "app.wiring.tracing": "imports OpenTelemetry only if tracing is on",
+    "app.cli": "imports only the command that is run",
+    "app.commands.wiring": "imports app.wiring late, so that `gircse --help` does not wait for torch",
+    "app.wiring.openai": "imports the engine, and torch, only if the model runs in this process",
+    "app.wiring.nodes": "imports the model, and torch, only in processes of a cluster that embed",
+    "app.wiring.rerankers": "imports sentence-transformers only for a cross-encoder",
+    "app.wiring.training": "runs the training, which is a separate program",
+    "ingest.readers.document": "imports a reader, and its parser, with the first document of its format",
+    "embedder": "imports torch when a name that needs it is used",
+    "embedder.model.adapter": "imports PEFT only for adapters that need it",
+    "embedder.model.backbone": "imports transformers only for layouts other than BERT",
+    "embedder.checkpoint": "imports transformers only for a model that generates text to embed",
+    "embedder.text.prompts": "imports transformers only for a model without tokenizer.json",
 }
 LOCAL_IMPORTS: dict[str, str] = {
     "app.wiring.access: app.openid": "the extra [oidc]",
@@ -151,15 +150,15 @@ LOCAL_IMPORTS: dict[str, str] = {
     "ingest.recurring.sync_child: ingest.recurring.s3": "the extra [sources]",
     "ingest.recurring.web: feedparser": "the extra [sources]",
     "app.wiring.web: app.wiring.agents": "the extra [mcp]",
-    "app.wiring.answer_reader: embedder.extensions.answer_reader": "torch, which a start does not wait for",
+    "app.wiring.answer_reader: embedder.extensions.answer_reader": "torch, so that the start does not wait for it",
     "ingest.readers.recognized_pages: ingest.readers.recognition": "the extra [ocr], which takes a second",
-    "app.edge.filters: numpy": "a third of the time in which the engine starts, for filters by a truth value alone",
-    "embedder.evaluation.embedders: sentence_transformers": "seconds, for those who compare other systems",
+    "app.edge.filters: numpy": "a third of the engine's start time, and only filters by a truth value need it",
+    "embedder.evaluation.embedders: sentence_transformers": "seconds, and only one compared system needs it",
     "embedder.evaluation.embedders: sentence_transformers.sentence_transformer.modules": "as above",
 }
 LONG_FILES: dict[str, str] = {}
 LONG_FUNCTIONS: dict[str, str] = {}
-LONG_DOCSTRINGS = dict.fromkeys(("app.errors", "embedder.errors", "embedder.engine.errors"), "draws the tree of errors")
+LONG_DOCSTRINGS = dict.fromkeys(("app.errors", "embedder.errors", "embedder.engine.errors"), "the tree of errors")
 
 
 def module_name(path: Path) -> str:
@@ -239,24 +238,24 @@ def test_imports_follow_the_directions(folder: str) -> None:
     assert not wrong
 
 
-def floor_of(module: str, floors: Sequence[Mapping[str, str]] = FLOORS) -> int:
-    """Raises ValueError, which says what belongs where, for what is in none of the folders."""
-    for floor, folders in enumerate(floors):
+def layer_of(module: str, layers: Sequence[Mapping[str, str]] = LAYERS) -> int:
+    """The number of the module's layer. Raises ValueError, which lists the folders, for a module in none of them."""
+    for layer, folders in enumerate(layers):
         if is_within(module, set(folders)):
-            return floor
-    places = "\n".join(f"  {name}: {what}" for folders in floors for name, what in folders.items())
+            return layer
+    places = "\n".join(f"  {name}: {what}" for folders in layers for name, what in folders.items())
     package = module.partition(".")[0]
-    raise ValueError(f"{module} is at no place of {package}/. Move it to where it belongs:\n{places}")
+    raise ValueError(f"{module} is in no listed folder of {package}/. Move it to one of them:\n{places}")
 
 
 def upward_imports(
-    imports: Mapping[str, Iterable[str]], floors: Sequence[Mapping[str, str]] = FLOORS, package: str = "app"
+    imports: Mapping[str, Iterable[str]], layers: Sequence[Mapping[str, str]] = LAYERS, package: str = "app"
 ) -> list[str]:
     return [
         f"{module} imports {name}, which is above it"
         for module, names in imports.items()
         for name in names
-        if is_within(name, {package}) and floor_of(name, floors) > floor_of(module, floors)
+        if is_within(name, {package}) and layer_of(name, layers) > layer_of(module, layers)
     ]
 
 
@@ -267,16 +266,16 @@ def test_no_import_of_app_runs_up() -> None:
 
 def test_no_import_of_the_embedder_runs_up() -> None:
     within = {module: imports_of(module) - {"embedder"} for module in MODULES if module.startswith("embedder.")}
-    assert not upward_imports(within, EMBEDDER_FLOORS, "embedder")
+    assert not upward_imports(within, EMBEDDER_LAYERS, "embedder")
 
 
 def test_few_files_stand_at_the_root_of_the_embedder() -> None:
     assert len(list((ROOT / "embedder").glob("*.py"))) <= MAX_ROOT_FILES
 
 
-def test_a_file_at_the_wrong_place_is_told_the_right_one() -> None:
+def test_the_error_for_a_misplaced_file_lists_the_folders() -> None:
     for misplaced in ("app.helpers", "app.tools.text", "app.searching"):
-        with pytest.raises(ValueError, match=r"no place of app/[\s\S]*app.search: how a query is answered"):
+        with pytest.raises(ValueError, match=r"no listed folder of app/[\s\S]*app.search: answering a query"):
             upward_imports({misplaced: ["app.errors"]})
     assert upward_imports({"app.search.new": ["app.types.search", "app.ports.parts", "numpy"]}) == []
     assert upward_imports({"app.ports.new": ["app.access.accounts"]}) == [

@@ -325,7 +325,10 @@ class TestCommand:
             (["--tasks", "knn"], "--train-data"),
             (["--steps", "-1"], "numbers must be at least 0"),
             (["--document-steps", "0"], "steps is 0, but must be a whole number from 1 to"),
-            (["--tasks", "triplets", "--unseen", "zoo", "zo"], "--unseen names zo; the triplets are of zoo."),
+            (
+                ["--tasks", "triplets", "--unseen", "zoo", "zo"],
+                "--unseen has the unknown sources zo. The triplets have the sources zoo.",
+            ),
             (["--tasks", "paraphrased"], "holds no rows for the task paraphrased"),
         ],
     )

@@ -134,7 +134,7 @@ def test_a_generator_is_there_where_the_contract_names_it(backbone: Backbone) ->
         Encoder(backbone, tiny_tokenizer(), contract(generator="same"))
     with pytest.raises(ContractError, match="a generator is needed exactly"):
         Encoder(backbone, tiny_tokenizer(), contract(), auxiliary=AuxiliaryModels(generator=Writing()))
-    with pytest.raises(ContractError, match="excludes a projection"):
+    with pytest.raises(ContractError, match="cannot be combined with a projection"):
         contract(generator="same", projection_files={"projection.safetensors": "0"})
     fingerprints = {
         contract(generator=name, generator_files=files).fingerprint

@@ -85,7 +85,7 @@ def test_it_says_no_words(tmp_path: Path) -> None:
 def test_without_a_head_nothing_can_be_generated() -> None:
     entries = {"name": "bare", "base": ".", "base_revision": None, "base_files": {}, "adapter_files": {}}
     sizes = {"temperature": 1.0, "max_length": 64, "dimension": 24, "template": "official+special"}
-    with pytest.raises(ContractError, match="both poolings must be over the prompt"):
+    with pytest.raises(ContractError, match="pooling and plain_pooling must be one of"):
         Contract(**entries, **sizes, attention="prefix", pooling="mean", head="none")
 
 

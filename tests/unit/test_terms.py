@@ -63,6 +63,10 @@ TERMS = {
     "padded reader": "prefill runner",
     "require passing": "require_access",
     "as handler services": "authorized services",
+    "asked search": "matchable search (percolation)",
+    "fetching again": "syncing sources",
+    "hear again": "put back",
+    "spoken pieces": "pieces of soft tokens",
 }
 
 # Where a retired word is right: what it stands in, in which files, and why.

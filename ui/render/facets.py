@@ -34,7 +34,7 @@ def render_facets(facets: Mapping[str, Sequence[FacetValue]], filters: Mapping[s
 
 
 def _narrows(values: Sequence[FacetValue]) -> bool:
-    """Whether a filter would help: there are several values, and not only single days."""
+    """Whether a filter can narrow the search: there are several values, and they are not only single days."""
     return len(values) > 1 and not all(_DAY.match(facet.value) for facet in values)
 
 

@@ -15,7 +15,7 @@ from ui.render.text import clean, join, shorten
 
 @dataclass(frozen=True, slots=True)
 class KeptSearch:
-    """`name` is empty for a history entry."""
+    """A saved search, or an entry of the history. `name` is empty for a history entry."""
 
     id: str
     name: str

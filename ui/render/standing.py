@@ -19,7 +19,8 @@ _MATCHES = {Match.FAIR: later("fair"), Match.STRONG: later("strong")}
 
 @dataclass(frozen=True, slots=True)
 class ShownStanding:
-    """`feed` is the path of its feed; `alerts` are the available notification targets."""
+    """The alert of a saved search, as shown. `feed` is the path of its feed; `alerts` are the available notification
+    targets."""
 
     search: StandingSearch
     news: Sequence[News]

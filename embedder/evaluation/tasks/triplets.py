@@ -60,8 +60,8 @@ def read_triplets(config: EvaluationConfig) -> dict[str, list[Row]]:
     sources = {split_task(task)[0] for task in tasks}
     for name in ("unseen", "triplet_sources"):
         if unknown := sorted(set(getattr(config, name)) - sources):
-            fault = f"--{name.replace('_', '-')} names {', '.join(unknown)}"
-            raise DataError(f"{fault}; the triplets are of {', '.join(sorted(sources))}.")
+            fault = f"--{name.replace('_', '-')} has the unknown sources {', '.join(unknown)}."
+            raise DataError(f"{fault} The triplets have the sources {', '.join(sorted(sources))}.")
     if config.triplet_sources:
         tasks = {task: rows for task, rows in tasks.items() if split_task(task)[0] in config.triplet_sources}
     per_source = Counter(split_task(task)[0] for task in tasks)
