@@ -174,7 +174,7 @@ def test_a_failure_says_why_and_offers_to_try_again_only_what_a_new_attempt_can_
     shown.send(papers / "notes.txt")
     expect(shown.row("notes.txt").locator(".document-error")).to_contain_text("This document is empty")
     expect(shown.state("notes.txt")).to_have_text("failed")
-    expect(shown.row("notes.txt").get_by_role("button")).to_have_text(["Delete"])
+    expect(shown.row("notes.txt").locator(".document-buttons button")).to_have_text(["Delete"])
     (document,) = service.catalog.find_documents(name)
     shown.page.get_by_role("button", name="Retry all failed").click()
     shown.expect_message("1 document is being reindexed")
