@@ -14,6 +14,7 @@ from app.commands.mending import rebuild_damaged
 from app.errors import ConflictError
 from app.maintenance.backup import BackupFacts, BackupReader
 from app.settings import Settings, load_settings
+from app.types.printable import printable
 
 _MAX_LISTED = 20
 # Settings on which a restored catalog may depend.
@@ -111,6 +112,6 @@ def _print_changed_settings(settings: Settings, facts: BackupFacts) -> None:
 
 def _print_uris(uris: tuple[str, ...]) -> None:
     for uri in uris[:_MAX_LISTED]:
-        typer.echo(f"  {console.printable(uri)}", err=True)
+        typer.echo(f"  {printable(uri)}", err=True)
     if len(uris) > _MAX_LISTED:
         typer.echo(f"  {len(uris) - _MAX_LISTED} more", err=True)

@@ -18,6 +18,7 @@ from app.commands.findings import Check, Finding, ask
 from app.commands.integrity_checks import VECTORS, check_hashes, check_vectors
 from app.commands.mending import rebuild_damaged
 from app.settings import load_settings
+from app.types.printable import printable
 
 
 def doctor(
@@ -96,4 +97,4 @@ def _check_parts(checks: Mapping[str, Check], *, as_json: bool) -> None:
 def _report(part: str, finding: Finding) -> None:
     mark = Text("ok   ", "green") if finding.is_well else Text("FAIL ", "bold red")
     line = " ".join(filter(None, [finding.detail, finding.advice and f"- {finding.advice}"]))
-    console.stdout.print(Text.assemble(mark, (f"{part:<12}", "bold"), console.printable(line)))
+    console.stdout.print(Text.assemble(mark, (f"{part:<12}", "bold"), printable(line)))

@@ -25,6 +25,7 @@ from app.documents.intake import Intake, Taken, documents_below, is_gone, requir
 from app.errors import ConflictError, UnknownCollectionError
 from app.services import Services
 from app.types.documents import DocumentKey, JobPriority, Source, SourceFailure
+from app.types.printable import printable
 
 POLL_S = 0.2
 _URL = re.compile(r"[a-z][a-z0-9+.-]+://", re.IGNORECASE)  # two letters at least: C:\ is a path
@@ -265,7 +266,7 @@ def _delete(services: Services, gone: list[DocumentKey], collection: str, outcom
         return
     if not yes:
         for key in gone[:10]:
-            typer.echo(f"  gone: {console.printable(key.uri)}", err=True)
+            typer.echo(f"  gone: {printable(key.uri)}", err=True)
         question = f"Delete {len(gone)} documents of {collection!r} whose files or rows are gone?"
         if not typer.confirm(question, err=True):
             raise ConflictError("Nothing was deleted. Existing files were queued; see `gircse jobs list`.")

@@ -33,6 +33,7 @@ from app.types.evaluation import (
     JudgementFile,
     Measure,
 )
+from app.types.printable import printable
 from app.types.search import DEFAULT_MODE, Leg, SearchMode
 from app.types.weights import WeightTuning
 from embedder.refinement_steps import QUERY_STEPS
@@ -209,7 +210,7 @@ def _print_tuning(tuning: WeightTuning) -> None:
     found, weights = tuning.validation, _text_of(tuning.weights)
     state = "applied" if tuning.is_applied else "undone" if tuning.undone_at else "not applied"
     console.stdout.print(
-        f"{tuning.tuned_at:%Y-%m-%d %H:%M} by {console.printable(tuning.tuned_by)}, {state}: {weights}; "
+        f"{tuning.tuned_at:%Y-%m-%d %H:%M} by {printable(tuning.tuned_by)}, {state}: {weights}; "
         f"nDCG@10 {found.default_ndcg:.3f} → {found.tuned_ndcg:.3f} ({found.gain:+.3f} ± {found.standard_error:.3f}, "
         f"{found.queries} queries, {found.judgements} judgements, cross-validated)"
     )
@@ -242,7 +243,7 @@ def _print_import(report: ImportReport) -> None:
         (report.unknown_query_count, report.unknown_queries, "judged queries have no text in these files"),
     ):
         if count:
-            shown = ", ".join(map(console.printable, names))
+            shown = ", ".join(map(printable, names))
             typer.echo(f"Skipped: {count} {what}: {shown}{', …' if count > len(names) else ''}")
     if report.scaled_from is not None:
         typer.echo(f"Grades went up to {report.scaled_from:g}; they were scaled to 3.")
@@ -260,7 +261,7 @@ def _print_report(run: EvaluationRun, report: EvaluationReport, differences: lis
     console.stdout.print(f"{queries}; 95 % intervals")
     console.print_table(["", *(each.label for each in shown), "median ms"], rows)
     if differences:
-        console.stdout.print(f"\nDifference in {Measure.NDCG_10.label} to {console.printable(report.scores[0].label)}")
+        console.stdout.print(f"\nDifference in {Measure.NDCG_10.label} to {printable(report.scores[0].label)}")
         changes = [
             [each.label, _interval(each.estimate, sign="+"), f"{each.better} better, {each.worse} worse"]
             for each in differences
@@ -270,7 +271,7 @@ def _print_report(run: EvaluationRun, report: EvaluationReport, differences: lis
     for name, count in report.missing_documents.items():
         console.stdout.print(f"{count} relevant documents are not in {name}; they count as not found.")
     for query, reason in list(report.unanswered.items())[:5]:
-        console.stdout.print(f"Skipped: {console.printable(query)[:60]}: {reason}")
+        console.stdout.print(f"Skipped: {printable(query)[:60]}: {reason}")
 
 
 def _interval(estimate: Estimate, *, sign: str = "") -> str:

@@ -21,6 +21,7 @@ from app.maintenance.reindex import Reindexer
 from app.maintenance.vector_check import compare_vectors
 from app.services import Services
 from app.types.documents import Collection, IndexRole, JobState, StoredFile
+from app.types.printable import printable
 
 POLL_S = 0.2
 _MAX_LISTED = 50
@@ -91,7 +92,7 @@ def take_out(services: Services, collection: Collection, ids: Sequence[str]) -> 
         f"{len(ids)} points of {collection.name!r} are damaged; creating them again from {len(sound)} documents."
     )
     for document_id in documents.keys() - sound:
-        uri = console.printable(documents[document_id].uri)
+        uri = printable(documents[document_id].uri)
         typer.echo(f"  not repaired, because its file is damaged, too: {uri}", err=True)
 
 
@@ -133,7 +134,7 @@ def _rebuild(reindexer: Reindexer, collection: Collection) -> None:
     reindexer.end_rebuild(collection.name)
     typer.echo(f"Rebuilt {collection.name!r}: {report.documents} documents with {report.chunks} chunks.")
     for uri, reason in list(report.unreadable.items())[:_MAX_LISTED]:
-        typer.echo(f"  not searchable: {console.printable(uri)}: {console.printable(reason)}", err=True)
+        typer.echo(f"  not searchable: {printable(uri)}: {printable(reason)}", err=True)
 
 
 def _drop_damaged_standby(services: Services, name: str) -> None:
@@ -161,7 +162,7 @@ def _read_damaged_texts(services: Services, is_proven: Callable[[str], bool]) ->
                 if services.blobs.is_sound(file.content_hash):
                     services.catalog.consistency.queue_again(file.document_id)
                 else:
-                    uri = console.printable(file.uri)
+                    uri = printable(file.uri)
                     typer.echo(f"  not repaired, because its file is lost or damaged, too: {uri}", err=True)
     work_off(services)
 
@@ -225,7 +226,7 @@ def _uri_of(services: Services, difference: Discrepancy) -> str:
         return ""
     payloads = services.index.payloads(difference.index, difference.ids[:1])
     metadata = next((each.get("metadata") for each in payloads.values()), None)
-    return f", {console.printable(str(metadata['uri']))}" if isinstance(metadata, Mapping) and "uri" in metadata else ""
+    return f", {printable(str(metadata['uri']))}" if isinstance(metadata, Mapping) and "uri" in metadata else ""
 
 
 def work_off(services: Services) -> None:

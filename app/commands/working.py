@@ -14,12 +14,12 @@ from uuid import UUID
 
 import typer
 
-from app.commands import console
 from app.commands.composition import wiring
 from app.errors import ConflictError
 from app.runtime.worker_lock import WorkerLock
 from app.services import Services
 from app.types.documents import MAX_ATTEMPTS, JobKind, JobState
+from app.types.printable import printable
 from app.types.upkeep import JobReport
 
 if TYPE_CHECKING:  # it brings in SQL
@@ -77,9 +77,7 @@ class Complaints:
     def report(self, verdict: str) -> None:
         """Print the errors to stderr, each with `verdict`, and reset."""
         for name, reason in self.rows():
-            typer.echo(
-                f"  {verdict}: {console.printable(name)}{': ' if reason else ''}{console.printable(reason)}", err=True
-            )
+            typer.echo(f"  {verdict}: {printable(name)}{': ' if reason else ''}{printable(reason)}", err=True)
         self.count, self._kept = 0, []
 
 

@@ -47,7 +47,8 @@ class ShownFiles:
 
     def _read(self, part: str) -> str | None:
         try:
-            data, limits = self._package.read(part), self._limits
+            left = self._limits.max_characters - self._characters  # a longer text would be parsed for nothing
+            data, limits = self._package.read(part), replace(self._limits, max_characters=left)
             media_type = _INSERTED.get(posixpath.splitext(part)[1].lower())
             if media_type is None:
                 data = _embedded(data)
