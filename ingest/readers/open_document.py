@@ -204,7 +204,7 @@ class _Walk:
             yield Block(f"{kind}: {text}")
 
     def _object(self, package: Package, name: str) -> Iterator[Block]:
-        """The table of a chart, or the text of a formula. Objects within objects are left out beyond a depth, as one may
+        """The table of a chart, or the text of a formula. Below a depth, objects within objects are left out: one may
         hold itself."""
         part = f"{name.removeprefix('./')}/content.xml"
         if self._object_depth == _MOST_NESTED:
