@@ -35,18 +35,17 @@ class RowFields:
     title: str | None = None
 
 
-def read_rows(file: Path, fields: RowFields) -> Iterator[Source | SourceFailure]:
-    """Yields a source or a failure per row. The URI is the file's, `#` and the id; a row without an id gets
-    `line-N`."""
+def read_rows(file: Path, opened: BinaryIO, fields: RowFields) -> Iterator[Source | SourceFailure]:
+    """Yields a source or a failure per row of `opened`, the content of `file`. The URI is the file's, `#` and the id; a
+    row without an id gets `line-N`."""
     lines_by_id: dict[str, int] = {}
     try:
-        with file.open("rb") as opened:
-            rows = _json_rows(opened) if file.suffix.lower() in JSONL_SUFFIXES else _csv_rows(opened)
-            for line, row in rows:
-                try:
-                    yield _as_source(file, line, row, fields, lines_by_id)
-                except InputError as error:
-                    yield SourceFailure(f"{file}, line {line}", str(error))
+        rows = _json_rows(opened) if file.suffix.lower() in JSONL_SUFFIXES else _csv_rows(opened)
+        for line, row in rows:
+            try:
+                yield _as_source(file, line, row, fields, lines_by_id)
+            except InputError as error:
+                yield SourceFailure(f"{file}, line {line}", str(error))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         yield SourceFailure(str(file), f"its rows cannot be read ({error}); save it in UTF-8")
 

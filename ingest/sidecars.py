@@ -9,6 +9,7 @@ from typing import Any
 
 from app.errors import DocumentError
 from app.types.documents import Metadata, MetadataValue
+from app.types.files_below import open_below
 
 SUFFIX = ".meta.json"
 _MAX_BYTES = 1_000_000
@@ -25,9 +26,9 @@ def described_by(path: Path) -> Path | None:
     return path.with_name(name) if name not in ("", path.name) else None
 
 
-def read_sidecar(file: Path) -> tuple[str, Metadata]:
-    """Title and metadata from the sidecar of `file`; empty if it has none. Raises DocumentError for an invalid
-    sidecar."""
+def read_sidecar(file: Path, root: Path) -> tuple[str, Metadata]:
+    """Title and metadata from the sidecar of `file`, below the folder `root`; empty if it has none. Raises
+    DocumentError for an invalid sidecar, and OSError."""
     sidecar = sidecar_of(file)
     if not os.path.lexists(sidecar):  # False also if the longer name is too long for the disk
         return "", {}
@@ -35,10 +36,12 @@ def read_sidecar(file: Path) -> tuple[str, Metadata]:
         raise _refused(sidecar, "it is a link; put a file in its place")
     if not sidecar.is_file():
         return "", {}
-    if sidecar.stat().st_size > _MAX_BYTES:
+    with open_below(sidecar, root) as opened:
+        data = opened.read(_MAX_BYTES + 1)
+    if len(data) > _MAX_BYTES:
         raise _refused(sidecar, f"it has more than {_MAX_BYTES:,} bytes")
     try:
-        content = json.loads(sidecar.read_bytes())
+        content = json.loads(data)
     except (ValueError, RecursionError) as error:  # bytes that are not UTF-8 raise a ValueError, too
         raise _refused(sidecar, f"it is not JSON ({error})") from None
     if not isinstance(content, dict) or content.keys() - {"title", "metadata"}:

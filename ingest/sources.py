@@ -8,6 +8,7 @@ from pathlib import Path
 
 from app.errors import DocumentError
 from app.types.documents import Source, SourceFailure
+from app.types.files_below import open_below
 from ingest.readers.content_types import detect
 from ingest.rows import ROW_SUFFIXES, RowFields, read_rows
 from ingest.selection import IGNORE_FILES, Selection
@@ -44,7 +45,8 @@ def find_files(
                 yield file
             elif (target := str(file.resolve() if file.is_symlink() else file)) not in seen:
                 seen.add(target)
-                yield from _open(file, was_named=file in roots, rows=rows)
+                folder = root if root.is_dir() else root.parent
+                yield from _open(file, folder, was_named=file in roots, rows=rows)
 
 
 def find_changed(
@@ -60,7 +62,7 @@ def find_changed(
     for path in outermost(affected(root, changed)):
         for file in _walk_part(path, selection):
             if isinstance(file, Path):
-                yield from _open(file, was_named=False, rows=None)
+                yield from _open(file, root, was_named=False, rows=None)
             else:
                 yield file
 
@@ -145,15 +147,16 @@ def _why_not_followed(link: Path, root: Path) -> str | None:
     return "links to folders are not followed" if target.is_dir() else None
 
 
-def _open(file: Path, *, was_named: bool, rows: RowFields | None) -> Iterator[Source | SourceFailure]:
+def _open(file: Path, root: Path, *, was_named: bool, rows: RowFields | None) -> Iterator[Source | SourceFailure]:
     if not file.is_file():
         yield SourceFailure(str(file), "not a regular file", was_named=was_named)
         return
-    if rows is not None and file.suffix.lower() in ROW_SUFFIXES:
-        yield from read_rows(file, rows)
-        return
     try:
-        with file.open("rb") as opened:
+        if rows is not None and file.suffix.lower() in ROW_SUFFIXES:
+            with open_below(file, root) as opened:
+                yield from read_rows(file, opened, rows)
+            return
+        with open_below(file, root) as opened:
             media_type = detect(opened, uri=file.as_uri())
     except DocumentError as error:
         yield SourceFailure(str(file), str(error), was_named=was_named)
@@ -162,8 +165,16 @@ def _open(file: Path, *, was_named: bool, rows: RowFields | None) -> Iterator[So
         yield SourceFailure(str(file), f"it cannot be opened ({error.strerror})", was_named=was_named)
         return
     try:
-        title, metadata = read_sidecar(file)
+        title, metadata = read_sidecar(file, root)
     except (DocumentError, OSError) as error:
         yield SourceFailure(str(file), str(error))
         return
-    yield Source(name=str(file), uri=file.as_uri(), media_type=media_type, path=file, title=title, metadata=metadata)
+    yield Source(
+        name=str(file),
+        uri=file.as_uri(),
+        media_type=media_type,
+        path=file,
+        title=title,
+        metadata=metadata,
+        root=root,
+    )

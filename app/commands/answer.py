@@ -20,6 +20,7 @@ from app.errors import InputError
 from app.settings import load_settings
 from app.types.answers import DEFAULT_PASSAGES, NO_ANSWER, Answer, AnswerKind, AnswerRequest, Turn
 from app.types.defaults import DEFAULT_COLLECTION
+from app.types.printable import printable
 
 ANSWER = TypeAdapter(Answer)
 
@@ -79,27 +80,25 @@ def answer(
 def print_answer(found: Answer) -> None:
     if found.sent and not found.sentences:
         for message in found.sent:
-            typer.echo(f"--- {message.role}\n{terminal.printable(message.content)}")
+            typer.echo(f"--- {message.role}\n{printable(message.content)}")
         return
     for sentence in found.sentences:
         citations = "".join(f"[{number}]" for number in sentence.citations)
         doubt = "" if sentence.is_supported else " (no support found)"
-        typer.echo(f"{terminal.printable(sentence.text)} {citations}{doubt}".rstrip())
+        typer.echo(f"{printable(sentence.text)} {citations}{doubt}".rstrip())
     if not found.sentences:
         typer.echo(NO_ANSWER)
     if found.nearest is not None:
-        typer.echo(f"The nearest sentence: “{terminal.printable(found.nearest.text)}” [{found.nearest.citations[0]}]")
+        typer.echo(f"The nearest sentence: “{printable(found.nearest.text)}” [{found.nearest.citations[0]}]")
     for note in found.notes:
         if note != NO_ANSWER:
-            typer.echo(terminal.printable(note))
+            typer.echo(printable(note))
     cited = {number for sentence in found.quoted for number in sentence.citations}
     for passage in found.passages:
         if passage.number in cited:
             page = f", page {passage.chunk.page}" if passage.chunk.page is not None else ""
             title = passage.document.title or passage.document.uri
-            typer.echo(
-                f"[{passage.number}] {terminal.printable(title)}{page}  {terminal.address(passage.document.uri)}"
-            )
+            typer.echo(f"[{passage.number}] {printable(title)}{page}  {terminal.address(passage.document.uri)}")
 
 
 def _turns(questions: Sequence[str], answers: Sequence[str]) -> tuple[Turn, ...]:

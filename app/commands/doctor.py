@@ -18,6 +18,7 @@ from app.commands.integrity_checks import VECTORS, check_hashes, check_vectors
 from app.commands.repair import rebuild_damaged
 from app.commands.wiring import open_services
 from app.settings import load_settings
+from app.types.printable import printable
 
 
 def doctor(
@@ -98,4 +99,4 @@ def _check_parts(checks: Mapping[str, Check], *, as_json: bool) -> None:
 def _report(part: str, finding: Finding) -> None:
     mark = Text("ok   ", "green") if finding.is_well else Text("FAIL ", "bold red")
     line = " ".join(filter(None, [finding.detail, finding.advice and f"- {finding.advice}"]))
-    terminal.stdout.print(Text.assemble(mark, (f"{part:<12}", "bold"), terminal.printable(line)))
+    terminal.stdout.print(Text.assemble(mark, (f"{part:<12}", "bold"), printable(line)))

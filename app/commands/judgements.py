@@ -33,6 +33,7 @@ from app.types.evaluation import (
     JudgementFile,
     Measure,
 )
+from app.types.printable import printable
 from app.types.search import DEFAULT_MODE, Leg, SearchMode
 from app.types.weights import WeightTuning
 from embedder.refinement_steps import QUERY_STEPS
@@ -209,7 +210,7 @@ def _print_tuning(tuning: WeightTuning) -> None:
     found, weights = tuning.validation, _text_of(tuning.weights)
     state = "applied" if tuning.is_applied else "undone" if tuning.undone_at else "not applied"
     terminal.stdout.print(
-        f"{tuning.tuned_at:%Y-%m-%d %H:%M} by {terminal.printable(tuning.tuned_by)}, {state}: {weights}; "
+        f"{tuning.tuned_at:%Y-%m-%d %H:%M} by {printable(tuning.tuned_by)}, {state}: {weights}; "
         f"nDCG@10 {found.default_ndcg:.3f} → {found.tuned_ndcg:.3f} ({found.gain:+.3f} ± {found.standard_error:.3f}, "
         f"{found.queries} queries, {found.judgements} judgements, cross-validated)"
     )
@@ -260,9 +261,7 @@ def _print_report(run: EvaluationRun, report: EvaluationReport, differences: lis
     terminal.stdout.print(f"{queries}; 95 % intervals")
     terminal.print_table(["", *(each.label for each in shown), "median ms"], rows)
     if differences:
-        terminal.stdout.print(
-            f"\nDifference in {Measure.NDCG_10.label} to {terminal.printable(report.scores[0].label)}"
-        )
+        terminal.stdout.print(f"\nDifference in {Measure.NDCG_10.label} to {printable(report.scores[0].label)}")
         changes = [
             [each.label, _interval(each.estimate, sign="+"), f"{each.better} better, {each.worse} worse"]
             for each in differences
@@ -272,7 +271,7 @@ def _print_report(run: EvaluationRun, report: EvaluationReport, differences: lis
     for name, count in report.missing_documents.items():
         terminal.stdout.print(f"{count} relevant documents are not in {name}; they count as not found.")
     for query, reason in list(report.unanswered.items())[:5]:
-        terminal.stdout.print(f"Skipped: {terminal.printable(query)[:60]}: {reason}")
+        terminal.stdout.print(f"Skipped: {printable(query)[:60]}: {reason}")
 
 
 def _interval(estimate: Estimate, *, sign: str = "") -> str:

@@ -14,6 +14,7 @@ from app.errors import ConflictError
 from app.maintenance.reindex import ReindexReport
 from app.settings import load_settings
 from app.types.documents import Collection
+from app.types.printable import printable
 from app.types.upkeep import ContractChange
 
 MAX_LISTED = 50
@@ -90,6 +91,6 @@ def _print_summary(target: Collection, report: ReindexReport) -> None:
         f"chunks. To undo: `gircse rollback {target.name}`."
     )
     for uri, reason in list(report.unreadable.items())[:MAX_LISTED]:
-        typer.echo(f"  not searchable: {terminal.address(uri)}: {terminal.printable(reason)}", err=True)
+        typer.echo(f"  not searchable: {terminal.address(uri)}: {printable(reason)}", err=True)
     if len(report.unreadable) > MAX_LISTED:
         typer.echo(f"  not searchable: {len(report.unreadable) - MAX_LISTED} more", err=True)

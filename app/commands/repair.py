@@ -21,6 +21,7 @@ from app.maintenance.reindex import Reindexer
 from app.maintenance.vector_check import compare_vectors
 from app.services import Services
 from app.types.documents import Collection, IndexRole, JobState, StoredFile
+from app.types.printable import printable
 
 POLL_S = 0.2
 _MAX_LISTED = 50
@@ -137,7 +138,7 @@ def _rebuild(reindexer: Reindexer, collection: Collection) -> None:
     reindexer.end_rebuild(collection.name)
     typer.echo(f"Rebuilt {collection.name!r}: {report.documents} documents with {report.chunks} chunks.")
     for uri, reason in list(report.unreadable.items())[:_MAX_LISTED]:
-        typer.echo(f"  not searchable: {terminal.address(uri)}: {terminal.printable(reason)}", err=True)
+        typer.echo(f"  not searchable: {terminal.address(uri)}: {printable(reason)}", err=True)
 
 
 def _drop_damaged_standby(services: Services, name: str) -> None:

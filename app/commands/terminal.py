@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,6 +15,7 @@ from rich.text import Text
 
 from app.search.soft_tokens import CONVERGENCE_TOLERANCE, converged_step, group_refinement
 from app.types.documents import ChunkKind
+from app.types.printable import printable
 from app.types.search import ALL_COLLECTIONS, Exclusion, ExclusionEffect, Hit, Match, SearchResult
 from app.types.uris import shown_address
 from app.types.values import ValueScope, ValueSummary
@@ -36,11 +36,6 @@ IsJson = Annotated[bool, typer.Option("--json", help="Accepted; the output is JS
 
 stdout = Console(highlight=False, emoji=False, markup=False)
 stderr = Console(highlight=False, emoji=False, markup=False, stderr=True)
-
-
-def printable(text: str) -> str:
-    """`text` with control characters replaced, because a document could control the terminal with them."""
-    return "".join("\ufffd" if unicodedata.category(char) == "Cc" and char not in "\n\t" else char for char in text)
 
 
 def address(uri: str) -> str:

@@ -14,12 +14,12 @@ from uuid import UUID
 
 import typer
 
-from app.commands import terminal
 from app.commands.wiring import wiring
 from app.errors import ConflictError
 from app.runtime.worker_lock import WorkerLock
 from app.services import Services
 from app.types.documents import JobKind, JobState
+from app.types.printable import printable
 from app.types.upkeep import JobReport
 from app.types.uris import shown_address
 
@@ -78,9 +78,7 @@ class UnreadFiles:
     def report(self, verdict: str) -> None:
         """Print the errors to stderr, each with `verdict`, and reset."""
         for name, reason in self.rows():
-            typer.echo(
-                f"  {verdict}: {terminal.printable(name)}{': ' if reason else ''}{terminal.printable(reason)}", err=True
-            )
+            typer.echo(f"  {verdict}: {printable(name)}{': ' if reason else ''}{printable(reason)}", err=True)
         self.count, self._kept = 0, []
 
 

@@ -6,7 +6,7 @@ import csv
 import io
 from collections.abc import Iterable, Sequence
 
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "＝", "＋", "－", "＠")  # the wide ones in Japanese and Chinese programs
 
 
 def csv_table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:

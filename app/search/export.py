@@ -6,9 +6,9 @@ Text of documents is escaped: no spreadsheet formula, no markup and no control c
 from __future__ import annotations
 
 import re
-import unicodedata
 
 from app.search.csv_table import csv_table
+from app.types.printable import printable
 from app.types.search import ALL_COLLECTIONS, Hit, SearchResult
 from app.types.uris import shown_address
 
@@ -24,7 +24,7 @@ def search_csv(result: SearchResult) -> str:
     """One row per hit. Each metadata key of the documents has a column, after the fixed columns."""
     keys = sorted({key for hit in result.hits for key in hit.document.metadata})
     return csv_table(
-        [*_COLUMNS, *(f"metadata.{_plain(key)}" for key in keys)], [_row(hit, keys) for hit in result.hits]
+        [*_COLUMNS, *(f"metadata.{printable(key)}" for key in keys)], [_row(hit, keys) for hit in result.hits]
     )
 
 
@@ -54,7 +54,7 @@ def _row(hit: Hit, keys: list[str]) -> list[object]:
         *(document.collection, document.id, chunk.id, chunk.start, chunk.end),
         *(document.metadata.get(key, "") for key in keys),
     ]
-    return [_plain(cell) if isinstance(cell, str) else cell for cell in cells]
+    return [printable(cell) if isinstance(cell, str) else cell for cell in cells]
 
 
 def _quoted(hit: Hit) -> str:
@@ -94,13 +94,8 @@ def _line(text: str) -> str:
 
 
 def _one_line(text: str) -> str:
-    return " ".join(_plain(text).split())
+    return " ".join(printable(text).split())
 
 
 def _escaped(text: str) -> str:
-    return _MARKUP.sub(r"\\\1", _plain(text))
-
-
-def _plain(text: str) -> str:
-    """Replaces control characters other than line feed and tab by U+FFFD."""
-    return "".join("\ufffd" if unicodedata.category(char) == "Cc" and char not in "\n\t" else char for char in text)
+    return _MARKUP.sub(r"\\\1", printable(text))

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import BinaryIO, Generic, NamedTuple, Self, TypeVar
 
 from app.errors import InputError
+from app.types.files_below import open_below
 from app.types.left_out import left_out
 from app.types.quotas import Allowance
 from app.types.uris import name_in
@@ -206,7 +207,10 @@ class NewDocument:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A document to be added, by its content: a `path`, an open `file`, or `data` from a URL or a table row."""
+    """A document to be added, by its content: a `path`, an open `file`, or `data` from a URL or a table row.
+
+    With `root`, the file must be below that folder when it is opened.
+    """
 
     name: str  # for people
     uri: str  # identifies the document within its collection
@@ -217,12 +221,13 @@ class Source:
     title: str = ""
     metadata: Metadata = field(default_factory=dict)
     allowance: Allowance | None = None
+    root: Path | None = None
 
     @contextmanager
     def opened(self) -> Iterator[BinaryIO]:
         """Opens the content as a stream: it may be too large for memory."""
         if self.path is not None:
-            with self.path.open("rb") as file:
+            with open_below(self.path, self.root) if self.root else self.path.open("rb") as file:
                 yield file
         elif self.file is not None:
             yield self.file

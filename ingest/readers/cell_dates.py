@@ -21,7 +21,7 @@ _ENGLISH = "en"
 # The tokens of a format for dates: text, escaped character, language, elapsed time, other brackets and padding, halves
 # of the day, date and time, any other character.
 _TOKEN = re.compile(
-    r'"(?P<text>[^"]*)"|\\(?P<sign>.)|\[\$[^\]-]*-(?P<language>[^\]]*)\]|\[(?P<elapsed>h+|m+|s+)\]'
+    r'"(?P<text>[^"]*)"|\\(?P<sign>.)|\[\$[^\]-]*+-(?P<language>[^\]]*+)\]|\[(?P<elapsed>h+|m+|s+)\]'
     r"|(?P<nothing>_.|\*.|\[[^\]]*\])|(?P<halves>am/pm|a/p|上午/下午|午前/午後|오전/오후)"
     r"|(?P<part>y+|m+|d+|h+|s+|\.0+)|(?P<other>.)",
     re.IGNORECASE | re.DOTALL,

@@ -41,7 +41,7 @@ class ZipDirectory(zipfile.ZipFile):
     more than 5 MB."""
 
     def __init__(self, stream: BinaryIO) -> None:
-        super().__init__(_ReadsBounded(stream))  # type: ignore[arg-type]
+        super().__init__(_ReadsBounded(stream))
 
     def begin_of(self, name: str, most_bytes: int) -> bytes:
         """The first bytes of a member; empty without it, and for a compression that zipfile unpacks without a limit."""

@@ -31,6 +31,7 @@ _ABOUT_COMMENTS = {"creator", "date", "date-string", "sender-initials"}
 _ON_SLIDES = ("header", "footer", "date-time")
 _MAX_SPAN = 1_000
 _MAX_REPEATED = 1_000  # equal rows
+_MOST_NESTED = 2  # objects within objects
 _LOWEST_LEVEL = 6
 _SPACES = re.compile(r"[ \t\r\n]+")
 
@@ -111,6 +112,7 @@ class _Walk:
         self._shown_files = shown_files
         self._numbers = numbers
         self._controls = controls
+        self._object_depth = 0
 
     def text(self, root: Element, styles: Element | None) -> Iterator[Block]:
         yield from self._margins(styles, "header")
@@ -213,8 +215,12 @@ class _Walk:
             yield Block(f"{kind}: {text}")
 
     def _object(self, package: Package, name: str) -> Iterator[Block]:
-        """The table of a chart, or the text of a formula."""
+        """The table of a chart, or the text of a formula. Below a depth, objects within objects are left out: one may
+        hold itself."""
         part = f"{name.removeprefix('./')}/content.xml"
+        if self._object_depth == _MOST_NESTED:
+            package.left_out.append(f"{part}: It is nested too deeply.")
+            return
         root = package.optional(part) if name else None
         if root is None:
             return
@@ -222,7 +228,9 @@ class _Walk:
             texts = (_of_formula(node) for node in root.iter("{*}mi", "{*}mn", "{*}mo", "{*}mtext"))
             yield Block(" ".join("".join(texts).split()))
         else:
-            yield from self.blocks(root)
+            self._object_depth += 1
+            yield from list(self.blocks(root))
+            self._object_depth -= 1
 
     def _paragraph(self, paragraph: Element) -> Iterator[Block]:
         texts: list[str] = []

@@ -87,7 +87,8 @@ class ShownFiles:
 
     def _read(self, host: Host, part: str) -> _Parsed | None:
         try:
-            data, limits = host.read(part), self._limits
+            # A text longer than what is left would be parsed for nothing.
+            data, limits = host.read(part), replace(self._limits, max_characters=self._left)
             media_type = _INSERTED.get(posixpath.splitext(part)[1].lower())
             if media_type is None:
                 data = _embedded(data)

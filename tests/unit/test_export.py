@@ -14,6 +14,7 @@ from fastapi.testclient import TestClient
 from markdown_it import MarkdownIt
 
 from app.search.export import citation, search_csv, search_markdown
+from app.types.printable import printable
 from app.types.search import Highlight, Hit, HitChunk, HitDocument, Match, SearchResult
 from app.types.values import ValueReading
 
@@ -64,6 +65,22 @@ def test_no_cell_is_a_formula_or_steers_a_terminal() -> None:
     [row] = rows_of(text)
     assert row["title"].startswith("'=HYPERLINK")
     assert row["metadata.+key"] == "'@sum"
+
+
+@pytest.mark.parametrize(
+    "sign", ["=", "+", "-", "@", "＝", "＋", "－", "＠"]
+)  # the latter where people type wide signs
+def test_every_sign_of_a_formula_counts(sign: str) -> None:
+    [row] = rows_of(search_csv(result_of(hit(title=f"{sign}1+1"))))
+    assert row["title"] == f"'{sign}1+1"
+
+
+def test_no_mark_turns_a_name_around() -> None:
+    """Shown as `reportexe.pdf` otherwise."""
+    found = hit(title="report\u202efdp.exe", text="a \u2066b\u2069 \u200fc")
+    assert citation(found).count("reportfdp.exe") == 1
+    assert "\u202e" not in search_csv(result_of(found)) + search_markdown(result_of(found))
+    assert printable("a \u2066b\u2069 \u200fc\x9b\r\n\t") == "a b \u200fc\ufffd\ufffd\n\t"
 
 
 def test_a_text_reads_as_the_result_did() -> None:

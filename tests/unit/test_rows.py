@@ -22,7 +22,8 @@ def rows_of(tmp_path: Path) -> Callable[..., list[Source | SourceFailure]]:
     def read(content: str | bytes, *, suffix: str = ".jsonl", **fields: str) -> list[Source | SourceFailure]:
         file = tmp_path / f"rows{suffix}"
         file.write_bytes(content.encode() if isinstance(content, str) else content)
-        return list(read_rows(file, RowFields(**fields)))
+        with file.open("rb") as opened:
+            return list(read_rows(file, opened, RowFields(**fields)))
 
     return read
 
@@ -123,7 +124,8 @@ def test_rows_are_read_one_by_one(tmp_path: Path) -> None:
         for number in range(600):
             lines.write(json.dumps({"text": f"{number} " + "x" * 10_000}) + "\n")
     tracemalloc.start()
-    count = sum(1 for _ in read_rows(file, RowFields()))
+    with file.open("rb") as opened:
+        count = sum(1 for _ in read_rows(file, opened, RowFields()))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert count == 600

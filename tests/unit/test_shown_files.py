@@ -12,6 +12,8 @@ from app.errors import DocumentError
 from app.types.texts import ExtractedText
 from ingest.readers.document import read_document
 from ingest.readers.limits import ReadLimits
+from ingest.readers.opc import Package
+from ingest.readers.shown_files import ShownFiles
 
 TABLE = workbook({"S": [["City", "Land"], ["Rome", "Italy"]]})
 OLD_TABLE = excel_97([["City", "Land"], ["Rome", "Italy"]], ["General"])
@@ -118,6 +120,22 @@ def test_an_embedded_file_too_long_beside_others_is_left_out(host: str) -> None:
     found = read(zip_of(files), host, ReadLimits(max_characters=length + 100))
     assert found.text.count("Rome") == 50
     assert found.metadata["skipped_parts"] == 1
+
+
+def test_no_more_of_embedded_files_is_parsed_than_the_text_may_hold() -> None:
+    files = {f"a{number}.xlsx": workbook({"S": [[f"City {number}"], *[["Rome"]] * 50]}) for number in range(9)}
+    allowed: list[int] = []
+
+    def read_member(data: bytes, *, uri: str, media_type: str | None, limits: ReadLimits) -> ExtractedText:
+        allowed.append(limits.max_characters)
+        return read_document(data, uri=uri, media_type=media_type, limits=limits)
+
+    shown = ShownFiles(Package(zip_of(files)), ReadLimits(max_characters=3_000), read_member)
+    texts = [text for text in map(shown.text, files) if text is not None]
+    assert 1 < len(texts) < 9
+    assert sum(map(len, texts)) <= 3_000
+    assert allowed[: len(texts) + 1] == [3_000 - sum(map(len, texts[:number])) for number in range(len(texts) + 1)]
+    assert max(allowed[len(texts) :]) == 3_000 - sum(map(len, texts))
 
 
 def test_files_in_files_end_at_the_limits_and_are_told() -> None:
