@@ -216,3 +216,46 @@ class TestMessages:
         found = text_of(f"{start}{mail('From 10:00 on: we meet.')}\n{start}{mail('Later.')}", "a.mbox")
         assert found.count("# Message") == 2
         assert "From 10:00 on: we meet." in found
+
+
+class TestPages:
+    @pytest.mark.parametrize(
+        ("body", "shown"),
+        [
+            (
+                '<ol start="5"><li>Five<li value="9">Nine<li><p>Ten</p><p>more</p></ol>',
+                "5. Five\n\n9. Nine\n\n10. Ten\n\nmore",
+            ),
+            ('<ol type="a"><li>A<ol type="I"><li>One<li>Two</ol><li>B</ol>', "a. A\n\nI. One\n\nII. Two\n\nb. B"),
+            ('<ol reversed type="A" start="28"><li>Last<li>First</ol>', "AB. Last\n\nAA. First"),
+            ('<ol style="list-style: none"><li>Plain</ol><ul><li>Point</ul>', "Plain\n\nPoint"),
+            ("<ol><li>1. Written<li><li>Third</ol>", "1. Written\n\n3. Third"),
+            (
+                "<nav><ol><li>Home<li>Cities</ol></nav><article>Text</article>" + "<p>More text.</p>" * 9,
+                "Home\nCities\n\nText",
+            ),
+            ("He said <q>hello</q>.", "He said “hello”."),
+            (
+                "10<sup>6</sup> cells, 10<sup>-3</sup> m, note<sup>12</sup>, 1<sup>st</sup>, CO<sub>2</sub>",
+                "10⁶ cells, 10⁻³ m, note¹², 1st, CO2",
+            ),
+            ("<p><ruby>漢<rp>(<rt>かん<rp>)</ruby><ruby>字<rt>じ</ruby>です", "漢字です\n\nかん じ"),
+            ('<p>Before <iframe srcdoc="&lt;p&gt;Framed&lt;/p&gt;"></iframe> after', "Before\n\nFramed\n\nafter"),
+            ('<iframe srcdoc="&lt;!-- --&gt;"></iframe>Text', "Text"),
+            ('<my-card><template shadowrootmode="open"><p>Shown</template></my-card><template>Not</template>', "Shown"),
+            ('Let <script type="math/tex">a^2</script> hold', "Let a^2 hold"),
+            ('<span class="MathJax">a²</span><script type="math/tex">a^2</script>', "a²"),
+            (
+                'The <img src="a" alt="old harbour"> and <img src="b" alt="IMG_1.jpg"><img alt="">',
+                "The old harbour and",
+            ),
+        ],
+    )
+    def test_what_a_browser_adds_to_the_text(self, body: str, shown: str):
+        assert text_of(f"<!doctype html><body>{body}", "a.html").startswith(shown)
+
+    @pytest.mark.parametrize(
+        "stray", ["<tr>Stray<td>1<td>2</tr>", "<tr><form><td>Stray<td>2</form></tr>", "<tr><td>1</td>Stray<td>2</tr>"]
+    )
+    def test_text_beside_the_cells_of_a_table(self, stray: str):
+        assert "Stray" in text_of(f"<!doctype html><table><tr><th>A<th>B</tr>{stray}</table>", "a.html")
