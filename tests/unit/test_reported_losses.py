@@ -8,7 +8,8 @@ import json
 from typing import Any
 
 import pytest
-from sample_files import book, unzipped, zip_of
+from other_office_samples import open_document, p
+from sample_files import book, unzipped, workbook, zip_of
 
 from app.errors import DocumentError
 from ingest.readers.document import read_document
@@ -259,3 +260,74 @@ class TestPages:
     )
     def test_text_beside_the_cells_of_a_table(self, stray: str):
         assert "Stray" in text_of(f"<!doctype html><table><tr><th>A<th>B</tr>{stray}</table>", "a.html")
+
+
+class TestJson:
+    @pytest.mark.parametrize(
+        ("text", "shown"),
+        [
+            ('{"k": "first", "k": "second"}', "k: first, second"),
+            ('{"k": {"a": "1st"}, "k": {"a": "2nd"}}', "k.a: 1st\n\nk.a: 2nd"),
+            (
+                '{"price": 1.10, "large": 1E400, "long": 12345678901234567890}',
+                "price: 1.10; large: 1E400; long: 12345678901234567890",
+            ),
+            ('{"a": "one"}\n{"a": "two"}', "a: one\n\na: two"),
+            ('// head\n{"a": "http://b//c", /* x */ "b": [1, 2,],}', "a: http://b//c; b: 1, 2"),
+            (f'{{"n": {"7" * 5_000}}}', f"n: {'7' * 300}"),
+        ],
+    )
+    def test_values_as_they_are_written(self, text: str, shown: str):
+        assert text_of(text, "a.json").startswith(shown)
+
+    @pytest.mark.parametrize("text", ['{"a": 1} more', "{'a': 1}", '{"a": 1,, "b": 2}', "", "/* only */"])
+    def test_what_is_no_json_is_refused(self, text: str):
+        with pytest.raises(DocumentError):
+            text_of(text, "a.json")
+
+
+class TestRtf:
+    @pytest.mark.parametrize(
+        ("body", "shown"),
+        [
+            (
+                r"Fruit: {\field{\*\fldinst {\*\formfield{\fftype2\ffres1{\*\ffl Apple}{\*\ffl Pear}}}}{\fldrslt }}",
+                "Fruit: Pear",
+            ),
+            (
+                r"Fruit: {\field{\*\fldinst {\*\formfield{\fftype2\ffres25\ffdefres0{\*\ffl Apple}}}}{\fldrslt }}",
+                "Fruit: Apple",
+            ),
+            (
+                r"{\field{\*\fldinst FORMCHECKBOX {\*\formfield{\fftype1\ffres1\ffdefres0}}}{\fldrslt }} agreed",
+                "☒ agreed",
+            ),
+            (
+                r"{\field{\*\fldinst FORMCHECKBOX {\*\formfield{\fftype1\ffres25\ffdefres0}}}{\fldrslt }} agreed",
+                "☐ agreed",
+            ),
+            (
+                r"{\field{\*\fldinst FORMTEXT {\*\formfield{\fftype0{\*\ffdeftext Name}}}}{\fldrslt Ada}} wrote",
+                "Ada wrote",
+            ),
+            (r"x\par{\shp{\*\shpinst{\sp{\sn gtextUNICODE}{\sv Draft}}}}\par", "x\n\nDraft"),
+            (r"\fromhtml1 {\*\htmltag64 <p>}Shown\htmlrtf \par\htmlrtf0 {\*\htmltag72 </p>}", "Shown"),
+            (r"A\htmlrtf not shown\htmlrtf0  B", "A B"),
+        ],
+    )
+    def test_form_fields_drawn_text_and_html(self, body: str, shown: str):
+        assert text_of(r"{\rtf1\ansi " + body + "}", "a.rtf") == shown
+
+
+class TestOfficeFiles:
+    def test_shapes_within_a_paragraph_are_paragraphs(self):
+        shapes = "".join(
+            f"<draw:{kind}>{p(kind)}</draw:{kind}>" for kind in ("caption", "polyline", "circle", "measure")
+        )
+        found = read_document(open_document("text", f"<text:p>Before{shapes} after</text:p>"), uri="a.odt")
+        assert found.text == "Before after\n\ncaption\n\npolyline\n\ncircle\n\nmeasure"
+
+    def test_characters_that_a_workbook_escapes(self):
+        data = workbook({"S": [["City"], ["Rome_x000D_\nItaly _x005F_x000D_"]]})
+        assert "Italy _x000D_" in read_document(data, uri="a.xlsx").text
+        assert "Rome_x" not in read_document(data, uri="a.xlsx").text
