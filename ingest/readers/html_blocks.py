@@ -5,18 +5,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 
+import lxml.html
 from lxml import etree
 from lxml.html import HtmlElement
 
 from app.types.texts import NAVIGATION
 from ingest.readers.formulas import linear_mathml
+from ingest.readers.html_lists import ListNumbers
 from ingest.readers.html_tables import data_table, table_rows
 from ingest.readers.parts import Block
+from ingest.readers.text import RAISED
 
 INVISIBLE = {
     *("script", "style", "template", "noscript", "head", "iframe", "object", "embed", "canvas", "audio", "video"),
-    *("datalist", "rp", "annotation", "annotation-xml", "param", "source", "track", "noframes"),
+    *("datalist", "rp", "rt", "annotation", "annotation-xml", "param", "source", "track", "noframes"),
 }
 BLOCKS = {
     *(
@@ -53,6 +57,7 @@ _PRE_STYLE = re.compile(r"white-space\s*:\s*(?:pre|break-spaces)", re.IGNORECASE
 _SPACES = re.compile(r"[ \t\n\r\f\xa0]+")
 _LINE_ENDS = re.compile(r" *\n *")
 _WORD = re.compile(r"\w")
+_FILE_NAME = re.compile(r"\S+\.(?:png|jpe?g|gif|svg|webp|bmp)", re.IGNORECASE)
 _MOST_AROUND = 0.8  # share of a page's characters: if menus have more, the page has no other content
 
 
@@ -79,6 +84,9 @@ class _Walk:
         self._around: HtmlElement | None = None  # the menu or footer that contains the current element
         self._listing: HtmlElement | None = None
         self._heading: tuple[HtmlElement, int] | None = None
+        self._numbers = ListNumbers()
+        self._number = ""  # of the list item whose text has not begun
+        self._readings: list[str] = []  # of the signs in the current paragraph (ruby)
 
     def blocks(self) -> Iterator[Block]:
         walk = etree.iterwalk(self._root, events=("start", "end"))
@@ -86,7 +94,8 @@ class _Walk:
             if not isinstance(element.tag, str):
                 continue
             if event == "start":
-                if element is not self._root and (_is_hidden(element) or element.tag in INVISIBLE):
+                if element is not self._root and (_is_hidden(element) or _is_invisible(element)):
+                    yield from self._instead(element)
                     walk.skip_subtree()
                     continue
                 yield from self._enter(element)
@@ -104,6 +113,20 @@ class _Walk:
                 if element is not self._root:
                     self._add(element.tail)
         yield from self._flush()
+
+    def _instead(self, element: HtmlElement) -> Iterator[Block]:
+        """The content that an invisible element has in another form: a frame's own page, a formula, a reading."""
+        if element.tag == "iframe" and (page := element.get("srcdoc", "").strip()):
+            yield from self._flush()
+            with suppress(etree.ParserError):  # without elements
+                yield from blocks_of(lxml.html.document_fromstring(page))
+        elif element.tag == "script" and element.get("type", "").lower().startswith("math/tex"):
+            before = element.getprevious()
+            if before is None or "MathJax" not in before.get("class", "").split():  # which shows it
+                self._add(f" {element.text or ''} ")
+        elif element.tag in ("rt", "rp"):  # without end tags they contain each other
+            texts = (rt.text if rt.find("rp") is not None else rt.text_content() for rt in element.iter("rt"))
+            self._readings += ("".join(text.split()) for text in texts if text)
 
     def _rows(self, table: HtmlElement) -> list[Block] | None:
         """The blocks of a data table. None for a layout table and inside a menu, where all blocks are joined."""
@@ -123,13 +146,19 @@ class _Walk:
             self._listing = element
         if self._heading is None and (level := _heading_level(element)):
             self._heading = element, level
+        if tag == "li":
+            self._number = self._numbers.before(element) if self._around is None else ""
         if tag == "br":
             self._texts.append("\n")
+        elif tag == "q":
+            self._add("“")
+        elif tag == "img":
+            self._add_alternative(element)
         elif tag in _CONTROLS:
             self._texts.append(" ")
             self._texts.append(_shown_value(element))
         if tag not in ("select", "br", "math"):
-            self._add(element.text)
+            self._add(_raised(element) if tag == "sup" else element.text)
 
     def _leave(self, element: HtmlElement) -> Iterator[Block]:
         if element is self._around:
@@ -139,6 +168,10 @@ class _Walk:
             yield from self._break(element)
         elif element.tag in _CONTROLS:
             self._texts.append(" ")
+        elif element.tag == "q":
+            self._add("”")
+        if element.tag == "li":
+            self._number = ""
         if element is self._listing:
             self._listing = None
         if self._heading and element is self._heading[0]:
@@ -156,7 +189,17 @@ class _Walk:
     def _add(self, text: str | None) -> None:
         if text:
             text = text.replace("\xad", "")
+            if self._number and (begin := text.lstrip()):
+                if not begin.startswith(self._number[:-1]):  # the text has numbers of its own
+                    self._texts.append(f"{self._number} ")
+                self._number = ""
             self._texts.append(text if self._listing is not None else _SPACES.sub(" ", text))
+
+    def _add_alternative(self, picture: HtmlElement) -> None:
+        """The text of a picture, unless it is a file name."""
+        text = " ".join(picture.get("alt", "").split())
+        if text and not _FILE_NAME.fullmatch(text):
+            self._add(f" {text} ")
 
     def _add_chosen(self, select: HtmlElement) -> None:
         options = list(select.iter("option"))
@@ -170,6 +213,7 @@ class _Walk:
             text = "\n".join(line.rstrip() for line in raw.strip("\n").split("\n"))
         else:
             text = _LINE_ENDS.sub("\n", re.sub(" {2,}", " ", raw)).strip()
+        readings, self._readings = " ".join(self._readings), []
         if not text.strip():
             return
         if self._around is not None:
@@ -180,9 +224,25 @@ class _Walk:
             yield Block(text)
         else:
             yield from map(Block, filter(_WORD_OR_SIGN.search, re.split("\n{2,}", text)))
+        if readings:
+            yield Block(readings)
 
 
+_RAISED_NUMBER = re.compile(r"[+−-]?[0-9]+")
 _WORD_OR_SIGN = re.compile(r"\S")
+
+
+def _is_invisible(element: HtmlElement) -> bool:
+    """Whether a browser shows no content of such an element. Of a component (shadow root) it shows the template."""
+    is_component = element.tag == "template" and "shadowrootmode" in element.attrib
+    return element.tag in INVISIBLE and not is_component
+
+
+def _raised(element: HtmlElement) -> str | None:
+    """The text of a superscript, with raised digits after another sign: 10⁶ is not 106."""
+    text = element.text
+    is_number = text and not len(element) and _RAISED_NUMBER.fullmatch(text.strip())
+    return text.strip().translate(RAISED) if text and is_number else text
 
 
 def _is_block(element: HtmlElement) -> bool:

@@ -16,6 +16,7 @@ _MOST_SPANNED = 1_000  # rows or columns, the limit of browsers
 _MOST_CELLS = 1_000_000  # of a grid: spans can blow up a small file
 _LAYOUT_ROLES = {"presentation", "none"}
 _CELLS = ("td", "th")
+_PARTS = {*_CELLS, "tr", "thead", "tbody", "tfoot", "caption", "colgroup", "col", "script", "style", "template"}
 
 
 class Grid(NamedTuple):
@@ -27,9 +28,12 @@ class Grid(NamedTuple):
 
 
 def data_table(table: HtmlElement) -> Grid | None:
-    """The grid of a data table. None for nested tables, and for tables without headers, which only lay out the page."""
+    """The grid of a data table. None for nested tables, for tables with text beside their cells, and for
+    tables without headers, which only lay out the page."""
     others = chain(table.iterancestors("table"), table.iterdescendants("table"))
     if next(others, None) is not None or table.get("role", "") in _LAYOUT_ROLES:
+        return None
+    if _has_text_beside_cells(table):  # which rows would lose
         return None
     rows = list(table.iter("tr"))
     cells = [[cell for cell in row if cell.tag in _CELLS] for row in rows]
@@ -67,6 +71,15 @@ def table_rows(grid: Grid, lines_of: Callable[[HtmlElement], Sequence[str]]) -> 
         block = record_block(zip(names, map(text_of, row), strict=False))
         if block.text:
             yield block._replace(level=ROW)
+
+
+def _has_text_beside_cells(table: HtmlElement) -> bool:
+    for node in table.iter("table", "thead", "tbody", "tfoot", "tr"):
+        inner = [child for child in node if isinstance(child.tag, str)]
+        others = [child for child in inner if child.tag not in _PARTS and child.text_content().strip()]
+        if others or any((text or "").strip() for text in (node.text, *(child.tail for child in node))):
+            return True
+    return False
 
 
 def _names_columns(cells: Sequence[HtmlElement]) -> bool:

@@ -28,6 +28,22 @@ _SILENT = {"tracked-changes", "forms", "note-citation", "settings"}
 _SILENT |= {"number"}
 # Silent in a comment; elsewhere these names are fields, such as the date of a letter.
 _ABOUT_COMMENTS = {"creator", "date", "date-string", "sender-initials"}
+_SHAPES = {
+    *(
+        "frame",
+        "custom-shape",
+        "rect",
+        "g",
+        "line",
+        "polyline",
+        "polygon",
+        "regular-polygon",
+        "path",
+        "circle",
+        "ellipse",
+    ),
+    *("connector", "caption", "measure"),
+}
 _ON_SLIDES = ("header", "footer", "date-time")
 _MAX_SPAN = 1_000
 _MAX_REPEATED = 1_000  # equal rows
@@ -255,7 +271,7 @@ class _Walk:
                 beside += self._note(child)
             elif tag == "ruby-text":
                 beside.append(Block(_joined(child.text)))
-            elif tag in ("frame", "custom-shape", "rect", "g", "line", "ellipse", "polygon", "path", "connector"):
+            elif tag in _SHAPES:
                 beside += self.blocks(child)
             elif tag == "control":
                 texts.append(self._controls.shown(attribute(child, "control")))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from collections import Counter
 from collections.abc import Iterator
 from typing import BinaryIO
 
@@ -16,6 +18,11 @@ from ingest.readers.tables import block_pieces, join_blocks, record_block, rende
 from ingest.readers.text import decode_text, decoded, lines_of
 
 _MOST_BAD_LINES = 100  # before the first good one
+_BLANKS = re.compile(r"[ \t\r\n]*")
+_STRING = r'(?P<text>"(?:[^"\\]|\\.)*")'
+# Comments and commas after a last item, which settings of programs have; strings are matched to be kept.
+_COMMENTS = re.compile(_STRING + r"|//[^\n]*|/\*.*?\*/", re.DOTALL)
+_LAST_COMMA = re.compile(_STRING + r"|,(?P<end>\s*[}\]])", re.DOTALL)
 _TITLE_KEYS = ("title", "name", "headline")
 
 
@@ -54,12 +61,41 @@ def read_json_lines(stream: BinaryIO, limits: ReadLimits, charset: str) -> Opene
 
 
 def _parse(text: str, what: str) -> object:
+    """The value; of several values in a row, a list. Numbers are strings as written: 1.10 is not 1.1."""
     try:
-        return json.loads(text)
+        try:
+            values = _values(text)
+        except ValueError:
+            without_comments = _COMMENTS.sub(lambda match: match["text"] or "", text)
+            values = _values(_LAST_COMMA.sub(lambda match: match["text"] or match["end"], without_comments))
     except RecursionError:
         raise too_deep("JSON") from None
     except ValueError as error:
         raise DocumentError(f"{what} cannot be read ({error}). Check it with a JSON validator and fix it.") from error
+    return values[0] if len(values) == 1 else values
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=lambda pairs: _with_repeated_keys(pairs), parse_float=str, parse_int=str)
+
+
+def _values(text: str) -> list[object]:
+    values: list[object] = []
+    end = _BLANKS.match(text).end()  # type: ignore[union-attr]
+    while end < len(text) or not values:
+        value, end = _DECODER.raw_decode(text, end)
+        values.append(value)
+        end = _BLANKS.match(text, end).end()  # type: ignore[union-attr]
+    return values
+
+
+def _with_repeated_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """An object. Of a key that it has more than once, all values are kept, in a list."""
+    record = dict(pairs)
+    if len(record) < len(pairs):
+        for key, times in Counter(key for key, _ in pairs).items():
+            if times > 1:
+                record[key] = [value for name, value in pairs if name == key]
+    return record
 
 
 def _records(value: object, name: str) -> Iterator[Block]:

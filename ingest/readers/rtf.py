@@ -30,6 +30,10 @@ _NUMBERS = {"listtext", "pntext"}  # numbers or bullets of list items
 _INFO = {"title", "author", "creatim", "revtim"}
 _PROPERTY = {"sn", "sv"}  # name and value of a property of a shape or picture
 _ALTERNATIVE_TEXT = "wzDescription"
+_DRAWN_TEXT = "gtextUNICODE"  # WordArt
+_FORM = {"formfield", "ffl", "ffdeftext"}  # a form field, the entries of its list, and its first text
+_CHECKBOX, _LIST = 1, 2  # kinds of form fields
+_UNCHANGED = 25  # the result of a form field that still has its default
 # Groups whose content is never shown. Groups that begin with \* are skipped, too, unless in _SEEN_STARRED.
 _UNSEEN = {"colortbl", "filetbl", "stylesheet", "pict", "objdata", "objclass", "objname", "nonshppict", "shprslt"}
 _UNSEEN |= {"fldinst", "xe", "tc", "rxe", "bkmkstart", "bkmkend", "pntxta", "pntxtb", "listtable", "info"}
@@ -48,7 +52,7 @@ _UNSEEN |= {
 }
 _SEEN_STARRED = {"shpinst", "annotation", "atnauthor", "ud", "moMath", "moMathPara", "oMath", "oMathPara", "do"}
 _SEEN_STARRED |= {"footnote", "nesttableprops", "shptxt"}
-_READ = {"atnauthor", "fonttbl", "stylesheet", *_INFO, *_PROPERTY}  # parsed, but not text of the document
+_READ = {"ffl", "atnauthor", "fonttbl", "stylesheet", *_INFO, *_PROPERTY}  # parsed, but not text of the document
 _LOWEST_LEVEL = 6
 _MAX_DEPTH = 8  # of nested tables
 _SAME_EDGE = 60  # twips
@@ -148,6 +152,7 @@ class _Reader:
         self._author = self._property = ""
         self._aside: list[str] = []  # text of a destination in _READ
         self._numbers: dict[str, int] = {}  # the last number of a font, a style, or parts of a date
+        self._entries: list[str] = []  # of the list of a form field
         self._is_new = self._is_starred = False
 
     def read(self, data: bytes) -> None:
@@ -208,6 +213,8 @@ class _Reader:
             year, month, day = (self._numbers.get(name, 1) for name in ("yr", "mo", "dy"))
             if date := iso_date(f"{year:04}-{month:02}-{day:02}"):
                 self.metadata["created" if state.destination == "creatim" else "modified"] = date
+        if state.destination == "formfield" and self._state.destination != state.destination:
+            state.flow.texts.append(self._form_value())
         if state.flow is not self._state.flow:
             self._end_flow(state.destination, state.flow.end(state.depth, state.level))
 
@@ -216,6 +223,10 @@ class _Reader:
             self._property = text
         elif state.destination == "sv" and self._property == _ALTERNATIVE_TEXT and text:
             state.flow.beside.append(Block(f"Picture: {text}"))
+        elif state.destination == "sv" and self._property == _DRAWN_TEXT and text:
+            state.flow.beside.append(Block(text))
+        elif state.destination == "ffl":
+            self._entries.append(text)
         elif state.destination == "atnauthor":
             self._author = text
         elif state.destination == "title":
@@ -224,6 +235,15 @@ class _Reader:
             self.metadata.setdefault("author", text)
         elif state.destination == "fonttbl":  # text before the first \f uses the default font
             self._state.page = self._fonts.get(self._default_font, self._page)
+
+    def _form_value(self) -> str:
+        """What a form field shows that has no text: the chosen entry of a list, or a check mark."""
+        kind, chosen = self._numbers.get("fftype", 0), self._numbers.get("ffres", _UNCHANGED)
+        if chosen == _UNCHANGED:
+            chosen = self._numbers.get("ffdefres", 0)
+        if kind == _CHECKBOX:
+            return "☒" if chosen else "☐"
+        return "".join(self._entries[chosen : chosen + 1]) if kind == _LIST else ""
 
     def _end_flow(self, destination: str, blocks: list[Block]) -> None:
         if destination in _MARGINS:
@@ -276,13 +296,13 @@ class _Reader:
         elif word == "plain":
             state.is_hidden = False
             state.page = self._fonts.get(self._default_font, self._page)
-        elif word in ("v", "deleted"):
+        elif word in ("v", "deleted", "htmlrtf"):  # htmlrtf: for programs that cannot show HTML
             state.is_hidden = number != 0
         elif word == "ftnalt":
             state.destination = "endnote"
         elif state.destination == "stylesheet" and word in ("s", "cs", "ds"):
             self._numbers["style"] = number or 0 if word == "s" else -1
-        elif word in ("yr", "mo", "dy"):
+        elif word in ("yr", "mo", "dy", "fftype", "ffres", "ffdefres"):
             self._numbers[word] = number or 0
         elif not state.is_silent:
             self._layout(word, number)
@@ -291,8 +311,11 @@ class _Reader:
         """Enters a group by its first word. True if the word names a destination, so that it is done with."""
         state, is_starred = self._state, self._is_starred
         self._is_starred = False
-        if word in _PROPERTY:
+        if word in _PROPERTY or word in _FORM:
             state.destination, state.is_silent = word, True
+            if word == "formfield":
+                self._entries = []
+                self._numbers |= {"fftype": 0, "ffres": _UNCHANGED, "ffdefres": 0}
         elif word == "ud" and state.destination == "upr":  # the same content again, in Unicode
             before = self._outer[-2]
             state.destination, state.is_silent = before.destination, before.is_silent

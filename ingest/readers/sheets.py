@@ -27,6 +27,7 @@ _MERGED = re.compile(rb"""<(?:\w+:)?mergeCell\b[^>]{0,200}?\bref\s*=\s*["']([A-Z
 _CODES = re.compile(r'&(?:"[^"]*"|K[0-9A-F]{6}|\[\w+\]|\d+|[A-Z])', re.I)  # format codes in headers and footers
 _LINE_END = re.compile(rb"<br\s*/?>", re.IGNORECASE)
 _RECOVERING = etree.XMLParser(recover=True, resolve_entities=False, no_network=True, remove_pis=True)
+_ESCAPED = re.compile(r"_x([0-9A-Fa-f]{4})_")
 _THREADED = "[Threaded comment]"
 MAX_COLUMN = 16_384
 
@@ -282,7 +283,12 @@ def _column(reference: str) -> int:
     return number if 0 < number <= MAX_COLUMN else 0
 
 
+def _unescaped(text: str) -> str:
+    """Text with the characters that a workbook writes as `_x000D_`, since XML cannot hold them."""
+    return _ESCAPED.sub(lambda match: chr(int(match[1], 16)), text)
+
+
 def _text_of(element: Element) -> str:
     """The text without phonetic guides."""
-    texts = [node.text or "" for node in element.iter("{*}t") if local(node.getparent()) != "rPh"]
+    texts = [_unescaped(node.text or "") for node in element.iter("{*}t") if local(node.getparent()) != "rPh"]
     return "".join(texts)

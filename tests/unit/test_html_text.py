@@ -57,7 +57,8 @@ def test_words_end_where_a_browser_ends_them(page, shown):
         ("<ul><li>Aurora</li><li>Borealis</li></ul>", "Aurora, Borealis"),
         ("<p>deep water.</p><p>no cranes</p>", "deep water. no cranes"),
         ("<div>Corona</div><div>Draco</div>", "Corona, Draco"),
-        ("x<sup>2</sup>", "x2"),
+        ("x<sup>2</sup>", "x²"),
+        ("2<sup>nd</sup>", "2nd"),
     ],
 )
 def test_lines_in_cells_are_not_glued(cell, value):

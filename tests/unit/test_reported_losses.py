@@ -8,7 +8,8 @@ import json
 from typing import Any
 
 import pytest
-from sample_files import book, unzipped, zip_of
+from other_office_samples import open_document, p
+from sample_files import book, unzipped, workbook, zip_of
 
 from app.errors import DocumentError
 from ingest.readers.document import read_document
@@ -216,3 +217,117 @@ class TestMessages:
         found = text_of(f"{start}{mail('From 10:00 on: we meet.')}\n{start}{mail('Later.')}", "a.mbox")
         assert found.count("# Message") == 2
         assert "From 10:00 on: we meet." in found
+
+
+class TestPages:
+    @pytest.mark.parametrize(
+        ("body", "shown"),
+        [
+            (
+                '<ol start="5"><li>Five<li value="9">Nine<li><p>Ten</p><p>more</p></ol>',
+                "5. Five\n\n9. Nine\n\n10. Ten\n\nmore",
+            ),
+            ('<ol type="a"><li>A<ol type="I"><li>One<li>Two</ol><li>B</ol>', "a. A\n\nI. One\n\nII. Two\n\nb. B"),
+            ('<ol reversed type="A" start="28"><li>Last<li>First</ol>', "AB. Last\n\nAA. First"),
+            ('<ol style="list-style: none"><li>Plain</ol><ul><li>Point</ul>', "Plain\n\nPoint"),
+            ("<ol><li>1. Written<li><li>Third</ol>", "1. Written\n\n3. Third"),
+            (
+                "<nav><ol><li>Home<li>Cities</ol></nav><article>Text</article>" + "<p>More text.</p>" * 9,
+                "Home\nCities\n\nText",
+            ),
+            ("He said <q>hello</q>.", "He said “hello”."),
+            (
+                "10<sup>6</sup> cells, 10<sup>-3</sup> m, note<sup>12</sup>, 1<sup>st</sup>, CO<sub>2</sub>",
+                "10⁶ cells, 10⁻³ m, note¹², 1st, CO2",
+            ),
+            ("<p><ruby>漢<rp>(<rt>かん<rp>)</ruby><ruby>字<rt>じ</ruby>です", "漢字です\n\nかん じ"),
+            ('<p>Before <iframe srcdoc="&lt;p&gt;Framed&lt;/p&gt;"></iframe> after', "Before\n\nFramed\n\nafter"),
+            ('<iframe srcdoc="&lt;!-- --&gt;"></iframe>Text', "Text"),
+            ('<my-card><template shadowrootmode="open"><p>Shown</template></my-card><template>Not</template>', "Shown"),
+            ('Let <script type="math/tex">a^2</script> hold', "Let a^2 hold"),
+            ('<span class="MathJax">a²</span><script type="math/tex">a^2</script>', "a²"),
+            (
+                'The <img src="a" alt="old harbour"> and <img src="b" alt="IMG_1.jpg"><img alt="">',
+                "The old harbour and",
+            ),
+        ],
+    )
+    def test_what_a_browser_adds_to_the_text(self, body: str, shown: str):
+        assert text_of(f"<!doctype html><body>{body}", "a.html").startswith(shown)
+
+    @pytest.mark.parametrize(
+        "stray", ["<tr>Stray<td>1<td>2</tr>", "<tr><form><td>Stray<td>2</form></tr>", "<tr><td>1</td>Stray<td>2</tr>"]
+    )
+    def test_text_beside_the_cells_of_a_table(self, stray: str):
+        assert "Stray" in text_of(f"<!doctype html><table><tr><th>A<th>B</tr>{stray}</table>", "a.html")
+
+
+class TestJson:
+    @pytest.mark.parametrize(
+        ("text", "shown"),
+        [
+            ('{"k": "first", "k": "second"}', "k: first, second"),
+            ('{"k": {"a": "1st"}, "k": {"a": "2nd"}}', "k.a: 1st\n\nk.a: 2nd"),
+            (
+                '{"price": 1.10, "large": 1E400, "long": 12345678901234567890}',
+                "price: 1.10; large: 1E400; long: 12345678901234567890",
+            ),
+            ('{"a": "one"}\n{"a": "two"}', "a: one\n\na: two"),
+            ('// head\n{"a": "http://b//c", /* x */ "b": [1, 2,],}', "a: http://b//c; b: 1, 2"),
+            (f'{{"n": {"7" * 5_000}}}', f"n: {'7' * 300}"),
+        ],
+    )
+    def test_values_as_they_are_written(self, text: str, shown: str):
+        assert text_of(text, "a.json").startswith(shown)
+
+    @pytest.mark.parametrize("text", ['{"a": 1} more', "{'a': 1}", '{"a": 1,, "b": 2}', "", "/* only */"])
+    def test_what_is_no_json_is_refused(self, text: str):
+        with pytest.raises(DocumentError):
+            text_of(text, "a.json")
+
+
+class TestRtf:
+    @pytest.mark.parametrize(
+        ("body", "shown"),
+        [
+            (
+                r"Fruit: {\field{\*\fldinst {\*\formfield{\fftype2\ffres1{\*\ffl Apple}{\*\ffl Pear}}}}{\fldrslt }}",
+                "Fruit: Pear",
+            ),
+            (
+                r"Fruit: {\field{\*\fldinst {\*\formfield{\fftype2\ffres25\ffdefres0{\*\ffl Apple}}}}{\fldrslt }}",
+                "Fruit: Apple",
+            ),
+            (
+                r"{\field{\*\fldinst FORMCHECKBOX {\*\formfield{\fftype1\ffres1\ffdefres0}}}{\fldrslt }} agreed",
+                "☒ agreed",
+            ),
+            (
+                r"{\field{\*\fldinst FORMCHECKBOX {\*\formfield{\fftype1\ffres25\ffdefres0}}}{\fldrslt }} agreed",
+                "☐ agreed",
+            ),
+            (
+                r"{\field{\*\fldinst FORMTEXT {\*\formfield{\fftype0{\*\ffdeftext Name}}}}{\fldrslt Ada}} wrote",
+                "Ada wrote",
+            ),
+            (r"x\par{\shp{\*\shpinst{\sp{\sn gtextUNICODE}{\sv Draft}}}}\par", "x\n\nDraft"),
+            (r"\fromhtml1 {\*\htmltag64 <p>}Shown\htmlrtf \par\htmlrtf0 {\*\htmltag72 </p>}", "Shown"),
+            (r"A\htmlrtf not shown\htmlrtf0  B", "A B"),
+        ],
+    )
+    def test_form_fields_drawn_text_and_html(self, body: str, shown: str):
+        assert text_of(r"{\rtf1\ansi " + body + "}", "a.rtf") == shown
+
+
+class TestOfficeFiles:
+    def test_shapes_within_a_paragraph_are_paragraphs(self):
+        shapes = "".join(
+            f"<draw:{kind}>{p(kind)}</draw:{kind}>" for kind in ("caption", "polyline", "circle", "measure")
+        )
+        found = read_document(open_document("text", f"<text:p>Before{shapes} after</text:p>"), uri="a.odt")
+        assert found.text == "Before after\n\ncaption\n\npolyline\n\ncircle\n\nmeasure"
+
+    def test_characters_that_a_workbook_escapes(self):
+        data = workbook({"S": [["City"], ["Rome_x000D_\nItaly _x005F_x000D_"]]})
+        assert "Italy _x000D_" in read_document(data, uri="a.xlsx").text
+        assert "Rome_x" not in read_document(data, uri="a.xlsx").text
