@@ -31,7 +31,7 @@ _COMPRESSED = 1  # instance of a stored object
 _MOST_EDITS = 1_000
 
 
-class Embedded(NamedTuple):
+class ObjectTexts(NamedTuple):
     """The texts of objects, and how many of these were read and not read."""
 
     blocks: list[Block]
@@ -62,7 +62,7 @@ class EmbeddedObjects:
             raise KeyError(f"{part} holds no file of Office.")
         return compound_file(folder_of(self._compound, path, self._size))
 
-    def blocks(self, files: ShownFiles) -> Embedded:
+    def blocks(self, files: ShownFiles) -> ObjectTexts:
         return _blocks(self.names, files)
 
 
@@ -70,10 +70,10 @@ def _is_object(path: list[str]) -> bool:
     return (len(path) == 2 and path[0] == _WORD_POOL) or (len(path) == 1 and path[0].startswith(_EXCEL_OBJECT))
 
 
-def _blocks(names: list[str], files: ShownFiles) -> Embedded:
+def _blocks(names: list[str], files: ShownFiles) -> ObjectTexts:
     texts = [files.text(name) for name in names]
     read = [text for text in texts if text is not None]
-    return Embedded([block for text in read for block in blocks_of(text)], len(read), len(texts) - len(read))
+    return ObjectTexts([block for text in read for block in blocks_of(text)], len(read), len(texts) - len(read))
 
 
 class _Record(NamedTuple):
@@ -113,7 +113,7 @@ class SlideObjects:
             raise ValueError("The embedded objects unpack to more than the limit.")
         return data
 
-    def blocks(self, slide: int, files: ShownFiles) -> Embedded:
+    def blocks(self, slide: int, files: ShownFiles) -> ObjectTexts:
         """Of the objects of a slide; slides count from 0."""
         return _blocks(self._by_slide.get(slide, []), files)
 
