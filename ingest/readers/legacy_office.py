@@ -15,6 +15,7 @@ from app.types.documents import MetadataValue
 from app.types.texts import ExtractedText
 from ingest.readers.binary_sheets import is_binary_workbook, read_xlsb
 from ingest.readers.doc_lists import DocLabels
+from ingest.readers.embedded_objects import EmbeddedObjects, SlideObjects
 from ingest.readers.grids import SPANNED, render_rows
 from ingest.readers.limits import ReadLimits
 from ingest.readers.media_types import DOC, PPT, XLS
@@ -22,6 +23,7 @@ from ingest.readers.members import ReadMember
 from ingest.readers.package import iso_date
 from ingest.readers.parts import Block
 from ingest.readers.sheets import under_heading
+from ingest.readers.shown_files import ShownFiles, fitted
 from ingest.readers.slides import check_slides, join_pages
 from ingest.readers.tables import join_blocks
 from ingest.readers.xls_cells import XlsCells
@@ -42,25 +44,34 @@ _SIGN = re.compile(r"\w")
 _OBJECT = re.compile(r"\[?Embedded (?:OLE object|sound|video|Microsoft .{1,60})\]?", re.IGNORECASE)
 
 
-def read_doc(data: bytes, limits: ReadLimits) -> ExtractedText:
-    """A Word document. Raises DocumentError, as do `read_ppt` and `read_xls`: damaged, protected, or no `office`
-    extra."""
+def read_doc(data: bytes, limits: ReadLimits, read_member: ReadMember) -> ExtractedText:
+    """A Word document. `read_member` parses files of Office that it shows. Raises DocumentError, as do `read_ppt` and
+    `read_xls`: damaged, protected, or no `office` extra."""
     sections, title, metadata, shown = _parsed(data, "doc", "Word document")
     labels = DocLabels(data)
     blocks = [block for section in sections for block in _blocks(section["elements"], labels.before)]
     missing = _missing(shown, [*blocks, *map(Block, labels.numbered)])
     blocks += [Block(labels.before(block.text) + block.text) for block in missing]
     lists = 0 if labels.is_known else _count(sections, _is_list)
-    metadata |= _notes(embedded=_count(sections, _is_embedded), lists=lists, numbers=labels.unused)
-    text, marks, cells = join_blocks(blocks, limits)
     title = next((block.text for block in blocks if block.level), title)
-    return ExtractedText(text, title, DOC, metadata, marks=marks, cells=cells)
+    objects, files = EmbeddedObjects(data), ShownFiles(limits, read_member)
+    placeholders = _count(sections, _is_embedded)
+
+    def attempt(characters: int) -> ExtractedText:
+        objects.left_out.clear()
+        embedded, read, unread = objects.blocks(files.within(objects, characters))
+        unread = max(unread, placeholders - read)
+        text, marks, cells = join_blocks([*blocks, *embedded], limits)
+        notes = _notes(objects.left_out, embedded=unread, lists=lists, numbers=labels.unused)
+        return ExtractedText(text, title, DOC, metadata | notes, marks=marks, cells=cells)
+
+    return fitted(attempt, files, limits)
 
 
-def read_ppt(data: bytes, limits: ReadLimits) -> ExtractedText:
+def read_ppt(data: bytes, limits: ReadLimits, read_member: ReadMember) -> ExtractedText:
     sections, title, metadata, _ = _parsed(data, "ppt", "PowerPoint presentation")
-    metadata |= _notes(embedded=_count(sections, _is_embedded))
     check_slides(sections, limits)
+    objects, files = SlideObjects(data, limits.max_expanded_bytes), ShownFiles(limits, read_member)
     pages = [
         [
             *_blocks(slide["elements"]),
@@ -68,15 +79,23 @@ def read_ppt(data: bytes, limits: ReadLimits) -> ExtractedText:
         ]
         for slide in sections
     ]
-    joined = join_pages(pages, limits)
     title = next((block.text for page in pages for block in page if block.level), title)
-    return ExtractedText(
-        joined.text, title, PPT, {**metadata, "pages": len(pages)}, joined.page_starts, joined.marks, joined.cells
-    )
+    placeholders = [_count(slide, _is_embedded) for slide in sections]
+
+    def attempt(characters: int) -> ExtractedText:
+        objects.left_out.clear()
+        files.within(objects, characters)
+        embedded = [objects.blocks(number, files) for number in range(len(pages))]
+        unread = sum(max(others, placeholders[at] - read) for at, (_, read, others) in enumerate(embedded))
+        joined = join_pages([[*page, *more] for page, (more, _, _) in zip(pages, embedded, strict=True)], limits)
+        notes: dict[str, MetadataValue] = {"pages": len(pages), **_notes(objects.left_out, embedded=unread)}
+        return ExtractedText(joined.text, title, PPT, metadata | notes, joined.page_starts, joined.marks, joined.cells)
+
+    return fitted(attempt, files, limits)
 
 
 def read_xls(data: bytes, limits: ReadLimits, read_member: ReadMember) -> ExtractedText:
-    """A workbook: xls, Excel 4, or xlsb, which is a zip archive and can embed files for `read_member`."""
+    """A workbook: xls, Excel 4, or xlsb, which is a zip archive."""
     if is_binary_workbook(data):
         return read_xlsb(data, limits, read_member)
     _require()
@@ -93,8 +112,15 @@ def read_xls(data: bytes, limits: ReadLimits, read_member: ReadMember) -> Extrac
     else:
         if not records.is_whole:
             blocks += _missing(_plain_text(data), blocks, _WORD)  # words only: numbers may be formatted differently
-    text, marks, cells = join_blocks(blocks, limits)
-    return ExtractedText(text, "", XLS, _notes(embedded=records.embedded), marks=marks, cells=cells)
+    objects, files = EmbeddedObjects(data), ShownFiles(limits, read_member)
+
+    def attempt(characters: int) -> ExtractedText:
+        objects.left_out.clear()
+        embedded, _, unread = objects.blocks(files.within(objects, characters))
+        text, marks, cells = join_blocks([*blocks, *embedded], limits)
+        return ExtractedText(text, "", XLS, _notes(objects.left_out, embedded=unread), marks=marks, cells=cells)
+
+    return fitted(attempt, files, limits)
 
 
 def _parsed(
@@ -115,12 +141,17 @@ def _parsed(
     return structure["sections"], properties.get("title") or "", metadata, shown
 
 
-def _notes(*, embedded: int, lists: int = 0, numbers: int = 0) -> dict[str, MetadataValue]:
-    """Notes about embedded objects, lists and automatic numbers that are not read, as many as there are."""
+def _notes(
+    left_out: Sequence[str] = (), *, embedded: int, lists: int = 0, numbers: int = 0
+) -> dict[str, MetadataValue]:
+    """Notes about embedded objects, lists and automatic numbers that are not read, as many as there are, and about what
+    embedded files themselves leave out."""
     notes = [f"{embedded} embedded objects are not read."] if embedded else []
     notes += [f"Lists whose automatic numbers or bullets are not read: {lists}."] if lists else []
     notes += [f"Automatic numbers that are not read: {numbers}."] if numbers else []
-    return {"skipped_parts": embedded + lists + numbers, "skipped": "\n".join(notes)} if notes else {}
+    notes += left_out
+    count = embedded + lists + numbers + len(left_out)
+    return {"skipped_parts": count, "skipped": "\n".join(notes)} if notes else {}
 
 
 def _count(part: Any, is_counted: Callable[[Mapping[str, Any]], bool]) -> int:

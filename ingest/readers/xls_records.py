@@ -18,7 +18,6 @@ _ENCRYPTED, _DATE_MODE, _CODE_PAGE = 0x002F, 0x0022, 0x0042
 _SHEET, _STYLE, _FORMAT = 0x0085, 0x00E0, 0x041E
 _BIFF_8 = 0x0600
 _WORKSHEET = 0
-_EMBEDDED = "MBD"  # begin of the name of an object's folder
 
 
 class Record(NamedTuple):
@@ -71,7 +70,7 @@ class XlsRecords:
         self.sheets: list[Sheet] = []
         self._codes = dict(BUILT_IN)
         self._styles: list[int] = []  # number of the format, by style
-        self._stream, self.embedded = _workbook(data)  # and the number of embedded objects
+        self._stream = _workbook(data)
         if len(self._stream) >= 6:
             self.is_biff_8 = struct.unpack_from("<HHH", self._stream)[::2] == (BEGIN, _BIFF_8)
         self._encoding = "" if self.is_biff_8 else DEFAULT
@@ -133,13 +132,11 @@ def decoded(data: bytes, flag: int) -> str:
     return data.decode("utf-16-le", "replace") if flag & 1 else data.decode("latin-1")
 
 
-def _workbook(data: bytes) -> tuple[bytes, int]:
-    """The stream of the workbook, and the number of objects of other programs beside it. Empty if it is damaged."""
+def _workbook(data: bytes) -> bytes:
+    """The stream of the workbook. Empty if it is damaged."""
     try:
         with compound_file(io.BytesIO(data)) as compound:
             name = next((name for name in ("Workbook", "Book") if compound.exists(name)), "")
-            folders = compound.listdir(streams=False, storages=True)
-            embedded = sum(len(path) == 1 and path[0].startswith(_EMBEDDED) for path in folders)
-            return compound.openstream(name).read() if name else b"", embedded
+            return compound.openstream(name).read() if name else b""
     except parser_errors():
-        return b"", 0  # the libraries say what is damaged
+        return b""  # the libraries say what is damaged

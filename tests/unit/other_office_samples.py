@@ -5,9 +5,12 @@ from __future__ import annotations
 import io
 import struct
 import zipfile
+import zlib
 from collections.abc import Mapping, Sequence
 
 from outlook_files import compound_file
+
+from ingest.readers.compound_files import compound_file as large_compound_file
 
 _KINDS = "office text table draw style meta svg xlink presentation dc manifest loext form"
 NAMES = " ".join(f'xmlns:{kind}="urn:{kind}"' for kind in _KINDS.split())
@@ -297,8 +300,11 @@ def _powerpoint_record(kind: int, data: bytes, *, instance: int = 0, is_containe
     return struct.pack("<HHI", (0xF if is_container else 0) | instance << 4, kind, len(data)) + data
 
 
-def powerpoint_97(*slides: tuple[str, str]) -> bytes:
-    """Slides of a title and a body, whose texts are in the list of the document."""
+def powerpoint_97(*slides: tuple[str, str], objects: Mapping[int, bytes] | None = None) -> bytes:
+    """Slides of a title and a body, whose texts are in the list of the document. `objects`: embedded files by the
+    slides that show them, from 0."""
+    objects = objects or {}
+    numbers = {slide: number for number, slide in enumerate(objects)}
     listed = b""
     for number, texts in enumerate(slides):
         listed += _powerpoint_record(0x03F3, struct.pack("<IIIII", 2 + number, 0, 2, 256 + number, 0))
@@ -306,16 +312,32 @@ def powerpoint_97(*slides: tuple[str, str]) -> bytes:
             listed += _powerpoint_record(0x0F9F, struct.pack("<I", kind))
             listed += _powerpoint_record(0x0FA0, text.encode("utf-16-le"))
     document = _powerpoint_record(0x03E9, struct.pack("<IIIIIIIIHHBBBB", 5760, 4320, *[0] * 12))
+    stored = b"".join(
+        _powerpoint_record(
+            0x0FCC,
+            _powerpoint_record(0x0FC3, struct.pack("<6I", 1, 0, 7 + number, 0, 2 + len(slides) + number, 0)),
+            is_container=True,
+        )
+        for number in numbers.values()
+    )
+    if stored:
+        document += _powerpoint_record(0x0409, _powerpoint_record(0x040A, bytes(4)) + stored, is_container=True)
     document += _powerpoint_record(0x0FF0, listed, is_container=True) + _powerpoint_record(0x03EA, b"")
     parts = [_powerpoint_record(0x03E8, document, is_container=True)]
-    slide = _powerpoint_record(0x03EF, bytes(24))
-    parts += [_powerpoint_record(0x03EE, slide, is_container=True)] * len(slides)
+    for number in range(len(slides)):
+        slide = _powerpoint_record(0x03EF, bytes(24))
+        if number in numbers:
+            slide += _powerpoint_record(0x0BC1, struct.pack("<I", 7 + numbers[number]))
+        parts.append(_powerpoint_record(0x03EE, slide, is_container=True))
+    for number, data in enumerate(objects.values()):
+        packed = struct.pack("<I", len(data)) + zlib.compress(data)
+        parts.append(_powerpoint_record(0x1011, data if number % 2 else packed, instance=1 - number % 2))
     places = [sum(map(len, parts[:number])) for number in range(len(parts) + 1)]
     directory = struct.pack("<I", 1 | len(parts) << 20) + struct.pack(f"<{len(parts)}I", *places[:-1])
     stream = b"".join(parts) + _powerpoint_record(0x1772, directory)
     edit = struct.pack("<IHBBIIIIHH", 256, 0, 0, 3, 0, places[-1], 1, 1 + len(parts), 1, 0)
     user = struct.pack("<IIIHHBBH", 20, 0xE391C05F, len(stream), 0, 0x03F4, 3, 0, 0) + struct.pack("<I", 8)
-    return compound_file(
+    return large_compound_file(
         {
             "PowerPoint Document": stream + _powerpoint_record(0x0FF5, edit),
             "Current User": _powerpoint_record(0x0FF6, user),

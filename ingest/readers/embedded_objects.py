@@ -1,0 +1,180 @@
+"""Objects of other programs in Office files of before 2007, as files that their own readers can read.
+
+Word and Excel keep each in a folder of their compound file, PowerPoint in a record of its stream ([MS-PPT])."""
+
+from __future__ import annotations
+
+import io
+import struct
+import zlib
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+import olefile
+
+from ingest.readers.compound_files import compound_file, folder_of
+from ingest.readers.errors import parser_errors
+from ingest.readers.parts import Block, blocks_of
+from ingest.readers.shown_files import PACKAGES, ShownFiles
+
+_WORD_POOL, _EXCEL_OBJECT = "ObjectPool", "MBD"
+# Streams of files that Office can embed.
+_MAIN = ("WordDocument", "Workbook", "Book", "PowerPoint Document")
+# Records of a presentation.
+_HEAD = 8  # bytes of a record's version, kind and length
+_CONTAINER = 0xF
+_SLIDES, _SLIDE, _OBJECT, _SHOWN, _STORED = 0x0FF0, 0x03F3, 0x0FC3, 0x0BC1, 0x1011
+_EDIT, _PLACES = 0x0FF5, 0x1772
+_OF_SLIDES = 0  # instance of the list of slides, not of masters or notes
+_COMPRESSED = 1  # instance of a stored object
+_MOST_EDITS = 1_000
+
+
+class ObjectTexts(NamedTuple):
+    """The texts of objects, and how many of these were read and not read."""
+
+    blocks: list[Block]
+    read: int
+    unread: int
+
+
+class EmbeddedObjects:
+    """The objects in the folders of a Word or Excel file: a host for `ShownFiles`."""
+
+    def __init__(self, data: bytes) -> None:
+        self.left_out: list[str] = []
+        self.names: list[str] = []
+        self._size = len(data)
+        try:
+            self._compound = olefile.OleFileIO(io.BytesIO(data))
+            folders = self._compound.listdir(streams=False, storages=True)
+        except parser_errors():
+            return  # the libraries say what is damaged
+        self.names = ["/".join(path) for path in folders if _is_object(path)]
+
+    def read(self, part: str) -> bytes:
+        path = part.split("/")
+        package = next((name for name in PACKAGES if self._compound.exists([*path, name])), None)
+        if package:
+            return bytes(self._compound.openstream([*path, package]).read())
+        if not any(self._compound.exists([*path, name]) for name in _MAIN):
+            raise KeyError(f"{part} holds no file of Office.")
+        return compound_file(folder_of(self._compound, path, self._size))
+
+    def blocks(self, files: ShownFiles) -> ObjectTexts:
+        return _blocks(self.names, files)
+
+
+def _is_object(path: list[str]) -> bool:
+    return (len(path) == 2 and path[0] == _WORD_POOL) or (len(path) == 1 and path[0].startswith(_EXCEL_OBJECT))
+
+
+def _blocks(names: list[str], files: ShownFiles) -> ObjectTexts:
+    texts = [files.text(name) for name in names]
+    read = [text for text in texts if text is not None]
+    return ObjectTexts([block for text in read for block in blocks_of(text)], len(read), len(texts) - len(read))
+
+
+class _Record(NamedTuple):
+    kind: int
+    instance: int
+    body: int  # where it begins
+    end: int
+
+
+class SlideObjects:
+    """The objects of a presentation: a host for `ShownFiles`. Without objects if the file is damaged."""
+
+    def __init__(self, data: bytes, most_bytes: int) -> None:
+        self.left_out: list[str] = []
+        self._left = most_bytes  # that may still be unpacked
+        self._stream = b""
+        self._places: dict[int, int] = {}
+        self._by_slide: Mapping[int, list[str]] = {}  # names of the objects of each slide, from 0
+        try:
+            with olefile.OleFileIO(io.BytesIO(data)) as compound:
+                self._stream = compound.openstream("PowerPoint Document").read()
+                user = compound.openstream("Current User").read()
+            self._places, document = self._edits(struct.unpack_from("<I", user, 16)[0])
+            self._by_slide = self._shown(document)
+        except parser_errors():
+            self._by_slide = {}
+
+    def read(self, part: str) -> bytes:
+        record = self._record(self._places[int(part.rpartition(" ")[2])])
+        if record.kind != _STORED:
+            raise KeyError(f"{part} is no embedded object.")
+        data = self._stream[record.body : record.end]
+        if record.instance == _COMPRESSED:
+            data = zlib.decompressobj().decompress(data[4:], self._left)
+        self._left -= len(data)
+        if self._left <= 0:
+            raise ValueError("The embedded objects unpack to more than the limit.")
+        return data
+
+    def blocks(self, slide: int, files: ShownFiles) -> ObjectTexts:
+        """Of the objects of a slide; slides count from 0."""
+        return _blocks(self._by_slide.get(slide, []), files)
+
+    def _edits(self, at: int) -> tuple[dict[int, int], int]:
+        """The places of the parts of the presentation by their numbers, the newest first, and the number of the part
+        of the document."""
+        places, document = dict[int, int](), 0
+        for _ in range(_MOST_EDITS):
+            edit = self._record(at)
+            if edit.kind != _EDIT:
+                raise ValueError("The list of edits is damaged.")
+            before, places_at, number = struct.unpack_from("<III", self._stream, edit.body + 8)
+            document = document or number
+            for identity, place in self._listed(places_at):
+                places.setdefault(identity, place)
+            if not before or before >= at:
+                break
+            at = before
+        return places, document
+
+    def _listed(self, at: int) -> Iterator[tuple[int, int]]:
+        record = self._record(at)
+        if record.kind != _PLACES:
+            raise ValueError("The list of parts is damaged.")
+        at = record.body
+        while at + 4 <= record.end:
+            (head,) = struct.unpack_from("<I", self._stream, at)
+            first, count = head & 0xFFFFF, head >> 20
+            yield from enumerate(struct.unpack_from(f"<{count}I", self._stream, at + 4), first)
+            at += 4 + 4 * count
+
+    def _shown(self, document: int) -> dict[int, list[str]]:
+        """The names of the objects that each slide shows: they end with the number of the object's part."""
+        slides, stored, instance = list[int](), dict[int, int](), _OF_SLIDES
+        for record in self._records(self._places[document]):
+            if record.kind == _SLIDES:
+                instance = record.instance
+            elif record.kind == _SLIDE and instance == _OF_SLIDES:
+                slides.append(struct.unpack_from("<I", self._stream, record.body)[0])
+            elif record.kind == _OBJECT:
+                _, _, identity, _, part = struct.unpack_from("<5I", self._stream, record.body)
+                stored[identity] = part
+        shown: dict[int, list[str]] = defaultdict(list)
+        for number, slide in enumerate(slides):
+            for record in self._records(self._places[slide]) if slide in self._places else ():
+                if record.kind == _SHOWN:
+                    (identity,) = struct.unpack_from("<I", self._stream, record.body)
+                    if identity in stored:
+                        shown[number].append(f"slide {number + 1}, object {stored[identity]}")
+        return shown
+
+    def _records(self, at: int) -> Iterator[_Record]:
+        """The records within the one at `at`, those of containers after them."""
+        outer = self._record(at)
+        at = outer.body
+        while at + _HEAD <= outer.end:
+            record = self._record(at)
+            yield record
+            is_container = self._stream[at] & 0xF == _CONTAINER
+            at = record.body if is_container else record.end
+
+    def _record(self, at: int) -> _Record:
+        head, kind, size = struct.unpack_from("<HHI", self._stream, at)
+        return _Record(kind, head >> 4, at + _HEAD, at + _HEAD + size)
