@@ -25,7 +25,9 @@ class _Pattern(GitIgnoreSpecPattern):
     @classmethod
     def pattern_to_regex(cls, pattern: AnyStr) -> tuple[AnyStr | None, bool | None]:
         regex, include = super().pattern_to_regex(pattern)
-        return (without_retries(regex) if isinstance(regex, str) else regex), include
+        if isinstance(regex, str):
+            regex = without_retries(regex)
+        return regex, include
 
 
 def without_retries(regex: str) -> str:

@@ -19,7 +19,7 @@ _SECTOR_SHIFTS = (9, 12)  # sectors of 512 and 4,096 bytes
 _SPARE_SECTORS = 128
 
 
-def compound_file(stream: BinaryIO) -> olefile.OleFileIO:
+def open_compound_file(stream: BinaryIO) -> olefile.OleFileIO:
     """Opens a compound file. Raises ValueError if its header claims tables larger than the file: olefile would fill the
     memory with them."""
     size = stream.seek(0, os.SEEK_END)

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import BinaryIO
 
 from app.errors import DocumentError
-from ingest.readers.containers import ZipDirectory, compound_file
+from ingest.readers.containers import ZipDirectory, open_compound_file
 from ingest.readers.encodings import unmarked_utf16
 from ingest.readers.errors import parser_errors
 from ingest.readers.media_types import (
@@ -261,7 +261,7 @@ def _zipped(stream: BinaryIO, expected: str) -> str:
 def _compound(stream: BinaryIO, expected: str) -> str:
     """The format of a Microsoft compound file (OLE)."""
     try:
-        with compound_file(stream) as compound:
+        with open_compound_file(stream) as compound:
             media_type = next((kind for name, kind in _OLE_STREAMS if compound.exists(name)), None)
     except parser_errors() as error:
         if expected in _SIGNED:

@@ -9,7 +9,7 @@ from typing import BinaryIO
 from xml.parsers.expat import ExpatError
 
 from app.errors import DocumentError
-from ingest.readers.containers import compound_file
+from ingest.readers.containers import open_compound_file
 from ingest.readers.errors import damaged, parser_errors
 
 try:
@@ -48,7 +48,7 @@ def _kinds(stream: BinaryIO) -> tuple[bool, bool]:
     """Whether a compound file is an encrypted file of today's formats, and whether it is an old one that may be
     encrypted; neither if it is damaged."""
     try:
-        with compound_file(stream) as compound:
+        with open_compound_file(stream) as compound:
             return compound.exists(_PACKAGE), any(map(compound.exists, _OLD))
     except parser_errors():
         return False, False
@@ -59,7 +59,7 @@ def _package(stream: BinaryIO) -> BinaryIO:
     if OfficeFile is None:
         raise protected
     try:
-        with compound_file(stream) as compound:
+        with open_compound_file(stream) as compound:
             if not compound.exists(_INFORMATION):  # by a server's rights, not by a password
                 raise protected
         decrypted = _decrypted(stream, verify_password=True)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import olefile
 
-from ingest.readers.containers import compound_file
+from ingest.readers.containers import open_compound_file
 from ingest.readers.errors import parser_errors
 from ingest.readers.numbering import Level, ListCounts, NumberedList
 
@@ -50,7 +50,7 @@ class DocLabels:
         self._labels: Mapping[str, deque[str]] = defaultdict(deque)
         self.numbered: list[str] = []  # the texts that got a label
         try:
-            with compound_file(io.BytesIO(data)) as compound:
+            with open_compound_file(io.BytesIO(data)) as compound:
                 for text, label in _Document(compound).labelled():
                     self._labels[_key(text)].append(label)
             self.is_known = True

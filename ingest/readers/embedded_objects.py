@@ -11,9 +11,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-import olefile
-
 from ingest.readers.compound_files import compound_file, folder_of
+from ingest.readers.containers import open_compound_file
 from ingest.readers.errors import parser_errors
 from ingest.readers.parts import Block, blocks_of
 from ingest.readers.shown_files import PACKAGES, ShownFiles
@@ -47,7 +46,7 @@ class EmbeddedObjects:
         self.names: list[str] = []
         self._size = len(data)
         try:
-            self._compound = olefile.OleFileIO(io.BytesIO(data))
+            self._compound = open_compound_file(io.BytesIO(data))
             folders = self._compound.listdir(streams=False, storages=True)
         except parser_errors():
             return  # the libraries say what is damaged
@@ -93,7 +92,7 @@ class SlideObjects:
         self._places: dict[int, int] = {}
         self._by_slide: Mapping[int, list[str]] = {}  # names of the objects of each slide, from 0
         try:
-            with olefile.OleFileIO(io.BytesIO(data)) as compound:
+            with open_compound_file(io.BytesIO(data)) as compound:
                 self._stream = compound.openstream("PowerPoint Document").read()
                 user = compound.openstream("Current User").read()
             self._places, document = self._edits(struct.unpack_from("<I", user, 16)[0])

@@ -6,12 +6,11 @@ import re
 
 from lxml.html import HtmlElement
 
+from ingest.readers.numbering import formatted
+
 _PLAIN_STYLE = re.compile(
     r"list-style(?:-type)?\s*:[^;]*\bnone\b|display\s*:\s*(?:inline|flex|grid|block)", re.IGNORECASE
 )
-_ROMANS = ((1000, "m"), (900, "cm"), (500, "d"), (400, "cd"), (100, "c"), (90, "xc"), (50, "l"), (40, "xl"), (10, "x"))
-_ROMANS += ((9, "ix"), (5, "v"), (4, "iv"), (1, "i"))
-_MOST_ROMAN = 3_999
 
 
 class ListNumbers:
@@ -50,10 +49,6 @@ def _written(number: int, kind: str) -> str:
             number, letter = divmod(number - 1, 26)
             letters = chr(ord(kind) + letter) + letters
         return letters
-    if kind in ("i", "I") and 0 < number <= _MOST_ROMAN:
-        roman = ""
-        for value, sign in _ROMANS:
-            roman += number // value * sign
-            number %= value
-        return roman.upper() if kind == "I" else roman
+    if kind in ("i", "I") and number > 0:
+        return formatted(number, "upperRoman" if kind == "I" else "lowerRoman")
     return str(number)

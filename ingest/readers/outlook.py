@@ -13,7 +13,7 @@ from oxmsg import Message
 
 from app.errors import DocumentError
 from app.types.texts import ExtractedText
-from ingest.readers.containers import compound_file
+from ingest.readers.containers import open_compound_file
 from ingest.readers.html import read_html
 from ingest.readers.limits import ReadLimits
 from ingest.readers.mail import Attachment, decoded_words, message_text
@@ -48,7 +48,7 @@ codecs.register(_code_page)
 
 def read_outlook(data: bytes, limits: ReadLimits, read_member: ReadMember) -> ExtractedText:
     """A message with its attachments. Raises DocumentError if nothing in it is readable."""
-    compound_file(io.BytesIO(data)).close()  # its library opens it without these checks
+    open_compound_file(io.BytesIO(data)).close()  # its library opens it without these checks
     message = Message.load(io.BytesIO(data))
     recipients = [
         f"{person.name} <{person.email_address}>"

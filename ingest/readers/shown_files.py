@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 from app.errors import DocumentError
 from app.types.left_out import left_out
 from app.types.texts import ExtractedText
-from ingest.readers.containers import compound_file
+from ingest.readers.containers import open_compound_file
 from ingest.readers.content_types import detect
 from ingest.readers.errors import parser_errors
 from ingest.readers.limits import ReadLimits, TooLongError
@@ -148,6 +148,6 @@ def _embedded(data: bytes) -> bytes:
     """The file in an embedded object: itself, or the package that its compound file holds."""
     if not data.startswith(_COMPOUND):
         return data
-    with compound_file(io.BytesIO(data)) as compound:
+    with open_compound_file(io.BytesIO(data)) as compound:
         name = next(filter(compound.exists, PACKAGES), "")
         return compound.openstream(name).read() if name else data

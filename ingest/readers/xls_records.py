@@ -10,7 +10,7 @@ from typing import NamedTuple
 from ingest.readers.cell_dates import EPOCH, EPOCH_1904
 from ingest.readers.cell_values import BUILT_IN
 from ingest.readers.code_pages import DEFAULT, codec_of_code_page
-from ingest.readers.containers import compound_file
+from ingest.readers.containers import open_compound_file
 from ingest.readers.errors import parser_errors
 
 BEGIN, END, CONTINUED = 0x0809, 0x000A, 0x003C  # of a part of the stream, and of a record
@@ -135,7 +135,7 @@ def decoded(data: bytes, flag: int) -> str:
 def _workbook(data: bytes) -> bytes:
     """The stream of the workbook. Empty if it is damaged."""
     try:
-        with compound_file(io.BytesIO(data)) as compound:
+        with open_compound_file(io.BytesIO(data)) as compound:
             name = next((name for name in ("Workbook", "Book") if compound.exists(name)), "")
             return compound.openstream(name).read() if name else b""
     except parser_errors():
