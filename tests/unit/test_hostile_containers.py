@@ -15,7 +15,7 @@ from sample_files import samples
 
 from app.errors import DocumentError
 from ingest.readers import detect
-from ingest.readers.containers import compound_file as opened_compound
+from ingest.readers.containers import open_compound_file
 from ingest.readers.document import read_document
 
 MEGABYTE = 1_000_000
@@ -100,7 +100,7 @@ def test_readers_refuse_it_with_a_reason(name, suffix):
 
 def test_sound_compound_files_of_any_size_are_opened():
     for size in (10, 5_000, 9 * MEGABYTE):  # the last one needs tables beyond those in its header
-        with opened_compound(io.BytesIO(compound_file({"WordDocument": b"x" * size}))) as opened:
+        with open_compound_file(io.BytesIO(compound_file({"WordDocument": b"x" * size}))) as opened:
             assert opened.get_size("WordDocument") == size
 
 
