@@ -19,19 +19,22 @@ _SECTOR_SHIFTS = (9, 12)  # sectors of 512 and 4,096 bytes
 _SPARE_SECTORS = 128
 
 
+class ImplausibleHeaderError(ValueError):
+    """A compound file whose header claims what cannot be: libraries would fill the memory with it."""
+
+
 def open_compound_file(stream: BinaryIO) -> olefile.OleFileIO:
-    """Opens a compound file. Raises ValueError if its header claims tables larger than the file: olefile would fill the
-    memory with them."""
+    """Opens a compound file. Raises ImplausibleHeaderError, and for other damage an error of `parser_errors`."""
     size = stream.seek(0, os.SEEK_END)
     stream.seek(0)
     header = stream.read(512)
     (shift,) = struct.unpack_from("<H", header, _SECTOR_SHIFT_AT)
     (fat_sectors,) = struct.unpack_from("<I", header, _FAT_SECTORS_AT)
     if shift not in _SECTOR_SHIFTS:
-        raise ValueError(f"its sectors have 2^{shift} bytes")
+        raise ImplausibleHeaderError(f"its sectors have 2^{shift} bytes")
     entries_per_sector = 2**shift // 4
     if fat_sectors > 2 * (size >> shift) // entries_per_sector + _SPARE_SECTORS:
-        raise ValueError(f"{fat_sectors:,} tables of sectors do not fit into {size:,} bytes")
+        raise ImplausibleHeaderError(f"{fat_sectors:,} tables of sectors do not fit into {size:,} bytes")
     stream.seek(0)
     return olefile.OleFileIO(stream)
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import BinaryIO
 
 from app.errors import DocumentError
-from ingest.readers.containers import ZipDirectory, open_compound_file
+from ingest.readers.containers import ImplausibleHeaderError, ZipDirectory, open_compound_file
 from ingest.readers.encodings import unmarked_utf16
 from ingest.readers.errors import parser_errors
 from ingest.readers.media_types import (
@@ -263,6 +263,8 @@ def _compound(stream: BinaryIO, expected: str) -> str:
     try:
         with open_compound_file(stream) as compound:
             media_type = next((kind for name, kind in _OLE_STREAMS if compound.exists(name)), None)
+    except ImplausibleHeaderError as error:
+        raise _refused(f"it is damaged ({error})") from error
     except parser_errors() as error:
         if expected in _SIGNED:
             return expected  # damaged; its reader reports how
