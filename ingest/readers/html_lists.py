@@ -13,7 +13,7 @@ _PLAIN_STYLE = re.compile(
 )
 
 
-class ListNumbers:
+class ItemNumbers:
     """Counts the items of each list, in document order."""
 
     def __init__(self) -> None:

@@ -34,9 +34,9 @@ def test_a_connection_stays_open_between_pings(monkeypatch: pytest.MonkeyPatch) 
         threading.Thread(target=server.serve_forever, daemon=True).start()
         pings = ServerPings(ping_s=PATIENCE_S, base_url=f"http://127.0.0.1:{server.server_port}")
         try:
-            for _ in range(3):
+            for at in range(1, 4):
                 assert pings.begin().result(PATIENCE_S)
-                now = time.monotonic() + 600.0  # longer than clients keep connections by default
+                now = at * 1e9  # later by more than clients keep connections by default
                 monkeypatch.setattr(time, "monotonic", lambda now=now: now)
         finally:
             pings.close()
