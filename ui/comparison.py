@@ -50,16 +50,12 @@ class Comparison:
 
     @property
     def size(self) -> int:
-        """The k of overlap@k: the length of the longer list."""
+        """The length of the longer list."""
         return max(len(self.left), len(self.right))
 
     @property
     def shared(self) -> int:
         return sum(1 for place in self.right if is_shown(place, self.left))
-
-    @property
-    def overlap(self) -> float:
-        return self.shared / self.size if self.size else 0.0
 
     @property
     def is_same(self) -> bool:

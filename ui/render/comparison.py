@@ -76,14 +76,8 @@ def render_summary(comparison: Comparison | None, looks: Sequence[Look], outcome
         _describe_move(_("Biggest rise: {title}, from rank {before} to {after}."), comparison.risen, is_risen=True),
         _describe_move(_("Biggest drop: {title}, from rank {before} to {after}."), comparison.fallen, is_risen=False),
     ]
-    return html(
-        '<p class="verdict" role="status" dir="auto"><b>{}</b> <span>[[agreement of the first {}: {} (1 = the same '
-        "list)]]</span>{}</p>"
-    ).format(
-        _describe_shared(comparison, looks),
-        comparison.size,
-        number(comparison.overlap, 2),
-        join(move for move in moves if move),
+    return Markup('<p class="verdict" role="status" dir="auto"><b>{}</b> {}</p>').format(
+        _describe_shared(comparison, looks), join(move for move in moves if move)
     )
 
 
