@@ -75,8 +75,9 @@ def _whole(module: str, name: str, *more: object, takes_charset: bool = False) -
     return open_whole
 
 
-def _container(module: str, name: str) -> _Open:
-    return _whole(module, name, lambda *data, **options: read_document(*data, **options))
+def _container(module: str, name: str, *, takes_charset: bool = False) -> _Open:
+    read = lambda *data, **options: read_document(*data, **options)  # noqa: E731
+    return _whole(module, name, read, takes_charset=takes_charset)
 
 
 def _function(module: str, name: str) -> Any:
@@ -102,7 +103,7 @@ _FORMATS: dict[str, tuple[str, _Open]] = {
     "application/json": ("JSON", _whole("records", "read_json", takes_charset=True)),
     "application/x-ndjson": ("JSON", _streamed("records", "read_json_lines", takes_charset=True)),
     "application/x-ipynb+json": ("notebook", _whole("notebooks", "read_notebook")),
-    "application/xml": ("XML", _whole("xml", "read_xml", takes_charset=True)),
+    "application/xml": ("XML", _container("xml", "read_xml", takes_charset=True)),
     "text/troff": ("manual page", _whole("manuals", "read_manual", takes_charset=True)),
     "application/x-subrip": ("subtitles", _whole("subtitles", "read_subtitles", takes_charset=True)),
     "text/vtt": ("subtitles", _whole("subtitles", "read_subtitles", takes_charset=True)),
