@@ -76,8 +76,7 @@ def _whole(module: str, name: str, *more: object, takes_charset: bool = False) -
 
 
 def _container(module: str, name: str, *, takes_charset: bool = False) -> _Open:
-    read = lambda *data, **options: read_document(*data, **options)  # noqa: E731
-    return _whole(module, name, read, takes_charset=takes_charset)
+    return _whole(module, name, lambda *data, **options: read_document(*data, **options), takes_charset=takes_charset)
 
 
 def _function(module: str, name: str) -> Any:
@@ -114,6 +113,7 @@ _FORMATS: dict[str, tuple[str, _Open]] = {
     "application/zip": ("zip archive", _container("bundles", "read_zip")),
     "application/x-tar": ("tar archive", _container("bundles", "read_tar")),
     **dict.fromkeys(CODE, ("source code", read_code)),
+    "text/x-latex": ("source code", _streamed("tex", "read_latex", takes_charset=True)),
     **dict.fromkeys((MARKDOWN, RESTRUCTURED, ASCIIDOC, ORG), ("text", read_signed_text)),
 }
 _HEADINGS: dict[str, Callable[[], Headings]] = {

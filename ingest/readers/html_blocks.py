@@ -13,7 +13,7 @@ from lxml.html import HtmlElement
 
 from app.types.texts import NAVIGATION
 from ingest.readers.formulas import linear_mathml
-from ingest.readers.html_lists import ListNumbers
+from ingest.readers.html_lists import ItemNumbers
 from ingest.readers.html_tables import data_table, table_rows
 from ingest.readers.parts import Block
 from ingest.readers.text import RAISED
@@ -84,7 +84,7 @@ class _Walk:
         self._around: HtmlElement | None = None  # the menu or footer that contains the current element
         self._listing: HtmlElement | None = None
         self._heading: tuple[HtmlElement, int] | None = None
-        self._numbers = ListNumbers()
+        self._numbers = ItemNumbers()
         self._number = ""  # of the list item whose text has not begun
         self._readings: list[str] = []  # of the signs in the current paragraph (ruby)
 

@@ -14,7 +14,7 @@ _ROMANS += ((9, "ix"), (5, "v"), (4, "iv"), (1, "i"))
 _MOST_ROMAN = 3_999
 
 
-class ListNumbers:
+class ItemNumbers:
     """Counts the items of each list, in document order."""
 
     def __init__(self) -> None:

@@ -428,3 +428,19 @@ class TestEncodings:
     def test_estonian_is_not_taken_for_hungarian(self):
         text = ESTONIAN.replace("š", "s").replace("ž", "z")
         assert text_of(text.encode("cp1252"), "a.txt") == text
+
+
+@pytest.mark.parametrize(
+    ("source", "shown"),
+    [
+        (r"M\"unchen, \"{U}ber, {\"o}, na\"{\i}ve, na\"\i ve", "München, Über, ö, naïve, naïve"),
+        (r"Caf\'e, \c{c}a, Erd\H{o}s, Erd{\H o}s, \v Cech, \~nandu", "Café, ça, Erdős, Erdős, Čech, ñandu"),
+        (r"stra\ss e, {\ss}, \L{}\'od\'z, \O slo, \AA ngstr\"om", "straße, ß, Łódź, Øslo, Ångström"),
+        (
+            r"\left( \item \label{a} \url{c} \over \cite{v} \'{} \omega",
+            r"\left( \item \label{a} \url{c} \over \cite{v} \'{} \omega",
+        ),
+    ],
+)
+def test_accents_of_tex_are_letters(source: str, shown: str):
+    assert text_of(source, "a.tex") == shown
