@@ -114,7 +114,7 @@ _SIGNED = {
     *(PDF, RTF, DOCX, XLSX, PPTX, DOC, XLS, PPT, ODT, ODS, ODP, EPUB, OUTLOOK, ZIP, *PICTURES),
 }
 _TABLES = {XLSX, XLS, ODS}
-# A text is taken for a message when it begins with three of these.
+# A text is taken for a message when it begins with three of these, or as MIME.
 _MAIL_NAMES = {
     *(b"from", b"to", b"subject", b"date", b"received", b"message-id", b"mime-version", b"return-path"),
     *(b"delivered-to", b"content-type", b"reply-to", b"sender"),
@@ -126,7 +126,10 @@ _OBJECT = re.compile(rb"\b\d+ \d+ obj\b")
 _MACRO = re.compile(rb"^(?:\.TH|\.Dd|\.SH|\.Sh)\s", re.MULTILINE)
 _MACRO_WITHIN = 4_000
 _MARKUP = (
-    (re.compile(rb"(?>\s*<!--.*?-->)*+\s*<(?:!doctype\s+html|html|head|body)[\s>]", re.IGNORECASE | re.DOTALL), HTML),
+    (
+        re.compile(rb"(?>\s*<!--.*?-->)*+\s*<(?:!doctype\s+html|html|head|body|table)[\s>]", re.IGNORECASE | re.DOTALL),
+        HTML,
+    ),
     (re.compile(rb"\s*<\?xml[^>]*\?>.{0,2000}?<html[\s>]", re.IGNORECASE | re.DOTALL), HTML),
     (re.compile(rb"\s*<\?xml\s"), XML),
     (re.compile(rb"\s*<svg[\s>]"), XML),
@@ -316,4 +319,4 @@ def _is_mail(head: bytes) -> bool:
         if not colon or not _HEADER_NAME.fullmatch(name):
             return False
         names.add(name.lower())
-    return len(names & _MAIL_NAMES) >= _FEWEST_MAIL_NAMES
+    return len(names & _MAIL_NAMES) >= _FEWEST_MAIL_NAMES or names >= {b"mime-version", b"content-type"}

@@ -76,8 +76,8 @@ def _whole(module: str, name: str, *more: object, takes_charset: bool = False) -
     return open_whole
 
 
-def _container(module: str, name: str) -> _Open:
-    return _whole(module, name, lambda *data, **options: read_document(*data, **options))
+def _container(module: str, name: str, *, takes_charset: bool = False) -> _Open:
+    return _whole(module, name, lambda *data, **options: read_document(*data, **options), takes_charset=takes_charset)
 
 
 def _function(module: str, name: str) -> Any:
@@ -103,7 +103,7 @@ _FORMATS: dict[str, tuple[str, _Open]] = {
     "application/json": ("JSON", _whole("records", "read_json", takes_charset=True)),
     "application/x-ndjson": ("JSON", _streamed("records", "read_json_lines", takes_charset=True)),
     "application/x-ipynb+json": ("notebook", _whole("notebooks", "read_notebook")),
-    "application/xml": ("XML", _whole("xml", "read_xml", takes_charset=True)),
+    "application/xml": ("XML", _container("xml", "read_xml", takes_charset=True)),
     "text/troff": ("manual page", _whole("manuals", "read_manual", takes_charset=True)),
     "application/x-subrip": ("subtitles", _whole("subtitles", "read_subtitles", takes_charset=True)),
     "text/vtt": ("subtitles", _whole("subtitles", "read_subtitles", takes_charset=True)),
@@ -114,6 +114,7 @@ _FORMATS: dict[str, tuple[str, _Open]] = {
     "application/zip": ("zip archive", _container("bundles", "read_zip")),
     "application/x-tar": ("tar archive", _container("bundles", "read_tar")),
     **dict.fromkeys(CODE, ("source code", read_code)),
+    "text/x-latex": ("source code", _streamed("tex", "read_latex", takes_charset=True)),
     **dict.fromkeys((MARKDOWN, RESTRUCTURED, ASCIIDOC, ORG), ("text", read_signed_text)),
 }
 _HEADINGS: dict[str, Callable[[], Headings]] = {

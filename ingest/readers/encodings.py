@@ -37,11 +37,12 @@ _NO_TEXT_CODECS = {"idna", "punycode", "raw-unicode-escape", "unicode-escape", "
 BLOCK_BYTES = 1_000_000
 _SAMPLE_BYTES = 4_000_000  # that the guess looks at
 _MAX_BROKEN_SHARE = 0.05  # of the characters beyond ASCII; a declaration that breaks more is wrong
+_FEWEST_NULS = 0.01  # of the bytes at even or odd positions, in UTF-16 of other scripts
 _REPEATED_NULS = 0.4  # of the bytes at even or odd positions: in UTF-16 of Latin script every second byte is NUL
 # Candidates for text in a Latin script; the first of equally plausible ones wins.
-_LATIN_CODECS = ("cp1252", "cp850", "mac_roman", "iso8859-15")
+_LATIN_CODECS = ("cp1252", "cp850", "mac_roman", "iso8859-15", "cp852")
 # Encodings of systems before the web are less likely. ISO-8859-4, which hardly any file has, only loses ties.
-_HANDICAPS = {"cp850": 0.25, "mac_roman": 0.25, "iso8859-4": 0.01}
+_HANDICAPS = {"cp850": 0.2, "mac_roman": 0.25, "cp852": 0.21, "iso8859-4": 0.01}
 # Grave, acute, diaeresis, ring: a letter with one of these can be a word, such as è and å.
 _WORDS_BY_THEMSELVES = {"\u0300", "\u0301", "\u0308", "\u030a"}
 _MOST_RUNS = 5_000  # runs of characters beyond ASCII that are examined
@@ -138,14 +139,27 @@ def _encoding_of(stream: BinaryIO, declared: tuple[str | None, ...]) -> Encoding
 
 
 def unmarked_utf16(head: bytes) -> Encoding | None:
-    """UTF-16 without a byte order mark, if every second byte of `head` is NUL, as in Latin script. Else None."""
+    """UTF-16 without a byte order mark; None for other bytes.
+
+    In Latin script every second byte is NUL. In other scripts blanks and line ends have one, all at even or all at odd
+    positions, and the text is made of characters that exist.
+    """
     if len(head) < 8:
         return None
     even, odd = (head[place::2].count(0) * 2 / len(head) for place in (0, 1))
-    if max(even, odd) < _REPEATED_NULS or min(even, odd) > 0.05:
-        return None
     name = "utf-16-be" if even > odd else "utf-16-le"
-    return Encoding(name.replace("16-", "16"), name)
+    is_latin = max(even, odd) >= _REPEATED_NULS and min(even, odd) <= 0.05
+    is_other = max(even, odd) >= _FEWEST_NULS and not min(even, odd) and _is_written(head, name)
+    return Encoding(name.replace("16-", "16"), name) if is_latin or is_other else None
+
+
+def _is_written(head: bytes, codec: str) -> bool:
+    """Whether the bytes are characters of a text, but for a last one that is cut."""
+    text = codecs.getincrementaldecoder(codec)("replace").decode(head[:_LETTERS_WITHIN])
+    kinds = [unicodedata.category(character)[0] for character in text if character not in "\r\n\t"]
+    return kinds.count("C") + text.count("\ufffd") <= _MAX_BROKEN_SHARE * len(kinds) and kinds.count("L") * 2 > len(
+        kinds
+    )
 
 
 def _fits(stream: BinaryIO, encoding: Encoding) -> bool:
@@ -206,6 +220,8 @@ def _guess(sample: bytes) -> Encoding:
         if _has_few_beyond_ascii(texts[best]):  # too few to identify a rarer code page: windows-1252 wins ties
             texts = {codec: texts[codec] for codec in (*_LATIN_CODECS, *texts)}
         best = max(texts, key=lambda codec: _plausibility(texts[codec]) - _HANDICAPS.get(codec, 0))
+        if best == "cp1252" and _is_hungarian(texts[best]):
+            best = "cp1250"
     known = labelled(best)
     name = guessed.name if guessed and guessed.codec == best else known.name if known else best
     return Encoding(name, best, is_guessed=True)
@@ -215,6 +231,13 @@ def _is_latin(text: str) -> bool:
     """Whether at least half of its letters are Latin. True without any letter."""
     text = text[:_LETTERS_WITHIN]
     return 2 * len(_LATIN_LETTERS.findall(text)) >= sum(map(str.isalpha, text))
+
+
+def _is_hungarian(text: str) -> bool:
+    """Whether a text in windows-1252 has õ and û besides no other letters beyond ASCII than Hungarian has: they are ő
+    and ű in windows-1250, and the others are equal in both."""
+    letters = set(filter(str.isalpha, "".join(_BEYOND_ASCII.findall(text[:_LETTERS_WITHIN])).lower()))
+    return bool(letters & set("õû")) and letters <= set("áéíóöõúüû") and len(letters & set("áéíóöúü")) >= 4
 
 
 def _has_few_beyond_ascii(text: str) -> bool:

@@ -44,8 +44,13 @@ def read_text(stream: BinaryIO, limits: ReadLimits, charset: str) -> Opened:
 
 
 def read_code(stream: BinaryIO, limits: ReadLimits, charset: str) -> Opened:
-    texts = decoded(stream, charset, _declared_in(stream))
+    texts = decoded_source(stream, charset)
     return Opened("", texts.metadata, map(Piece, texts))
+
+
+def decoded_source(stream: BinaryIO, charset: str) -> DecodedText:
+    """The clean text of source code, in the encoding that it declares."""
+    return decoded(stream, charset, _declared_in(stream))
 
 
 def read_signed_text(stream: BinaryIO, limits: ReadLimits, charset: str) -> Opened:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from html.entities import name2codepoint
+from itertools import chain
 from xml.etree.ElementTree import Element
 
 from defusedxml import DefusedXmlException
@@ -13,11 +15,26 @@ from defusedxml.ElementTree import DefusedXMLParser, fromstring
 from app.errors import DocumentError
 from app.types.texts import ExtractedText
 from ingest.readers.limits import ReadLimits
+from ingest.readers.media_types import DOCX, XLSX
+from ingest.readers.members import ReadMember
+from ingest.readers.office_xml import package_of, sheets_of
 from ingest.readers.parts import Block
+from ingest.readers.sheets import under_heading
 from ingest.readers.tables import join_blocks, render_fields
 from ingest.readers.text import decode_text
 
 _DECLARED_ENCODING = re.compile(rb"""\A\s{0,100}<\?xml[^>]{0,200}?encoding\s*=\s*["']([\w.:-]{1,40})["']""")
+_DECLARED_WITHIN = 10_000
+# A document type without other declarations than entities, elements and attributes.
+_DOCTYPE = re.compile(
+    r"(?:\s|<\?(?>[^?]*\?)>|<!--(?>(?:[^-]|-(?!->))*)-->)*+"
+    r"(?P<declaration><!DOCTYPE(?>[^\[>\"']|\"[^\"]*\"|'[^']*')*+(?:\[(?P<declared>(?>[^\]\"']|\"[^\"]*\"|'[^']*')*+)\]\s*)?>)"
+)
+# An entity that stands for a short text without markup, and without further entities.
+_ENTITY = re.compile(r"""<!ENTITY\s+(?P<name>[\w.-]{1,40})\s+(?P<quote>["'])(?P<value>[^<&%"']{0,200})(?P=quote)\s*>""")
+_REFERENCE = re.compile(r"&(?P<name>[A-Za-z][\w.-]{0,39});")
+_OF_XML = {"amp", "lt", "gt", "quot"}
+_MOST_ENTITIES, _MOST_REFERENCES = 1_000, 50_000
 # Elements of running text in common vocabularies; their names would be noise.
 _PROSE = {"p", "para", "simpara", "paragraph", "l", "li"}
 # Block elements: separate paragraphs even inside mixed content.
@@ -49,12 +66,37 @@ _INLINE = {
 }
 
 
-def read_xml(data: bytes, limits: ReadLimits, charset: str) -> ExtractedText:
+def read_xml(data: bytes, limits: ReadLimits, charset: str, read_member: ReadMember) -> ExtractedText:
+    """XML of any vocabulary. `read_member` parses documents of Word that are one XML file."""
     decoded = decode_text(data, charset, _declared_encoding(data))
-    root = _parse(decoded.text)
+    root = _parse(_with_entities(decoded.text))
+    if (package := package_of(root)) is not None:
+        return read_member(package, uri="document.docx", media_type=DOCX, limits=limits)
+    if sheets := sheets_of(root):
+        blocks = chain.from_iterable(under_heading(name, rows) for name, rows in sheets)
+        text, marks, cells = join_blocks(blocks, limits)
+        return ExtractedText(text, "", XLSX, decoded.metadata, marks=marks, cells=cells)
     title = next((_joined(element) for element in root.iter() if _name(element) == "title"), "")
     text = join_blocks(_paragraphs(root), limits).text
     return ExtractedText(text, title=title, media_type="application/xml", metadata=decoded.metadata)
+
+
+def _with_entities(text: str) -> str:
+    """The text with the characters and short texts for which entities stand. Entities of any other kind stay, and are
+    refused: they could read files or fill the memory."""
+    values = {name: chr(code) for name, code in name2codepoint.items() if name not in _OF_XML}
+    doctype = _DOCTYPE.match(text)
+    if doctype:
+        declared = list(_ENTITY.finditer(doctype["declared"] or ""))
+        if len(declared) != (doctype["declared"] or "").count("<!ENTITY") or len(declared) > _MOST_ENTITIES:
+            return text
+        if declared and text.count("&") > _MOST_REFERENCES:
+            return text
+        values |= {entity["name"]: entity["value"] for entity in declared}
+        text = text[: doctype.start("declaration")] + text[doctype.end() :]
+    elif "<!DOCTYPE" in text[:_DECLARED_WITHIN]:
+        return text
+    return _REFERENCE.sub(lambda reference: values.get(reference["name"], reference[0]), text)
 
 
 def parse_xml(data: bytes) -> Element:

@@ -8,6 +8,7 @@ import json
 from typing import Any
 
 import pytest
+from office_files import NAMES, run
 from other_office_samples import open_document, p
 from sample_files import book, unzipped, workbook, zip_of
 
@@ -331,3 +332,115 @@ class TestOfficeFiles:
         data = workbook({"S": [["City"], ["Rome_x000D_\nItaly _x005F_x000D_"]]})
         assert "Italy _x000D_" in read_document(data, uri="a.xlsx").text
         assert "Rome_x" not in read_document(data, uri="a.xlsx").text
+
+
+EXCEL_2003 = """<?xml version="1.0"?><?mso-application progid="Excel.Sheet"?>
+<Workbook xmlns="urn:schemas-microsoft-com:office:spreadsheet" xmlns:ss="urn:schemas-microsoft-com:office:spreadsheet">
+<Worksheet ss:Name="Cities"><Table><Row><Cell><Data ss:Type="String">Name</Data></Cell>
+<Cell><Data ss:Type="String">People</Data></Cell><Cell><Data ss:Type="String">Seen</Data></Cell></Row>
+<Row><Cell><Data ss:Type="String">Rome</Data></Cell>
+<Cell ss:Index="3"><Data ss:Type="DateTime">2024-05-01T00:00:00.000</Data><Comment><Data>Twice</Data>
+</Comment></Cell></Row></Table></Worksheet></Workbook>"""
+RUNS = f"<w:p>{run('One')}{run('word')}</w:p>"
+FLAT = """<?xml version="1.0"?><pkg:package xmlns:pkg="http://schemas.microsoft.com/office/2006/xmlPackage"><pkg:part
+pkg:name="/word/document.xml" pkg:contentType="application/vnd.openxmlformats-officedocument.wordprocessingml.document">
+<pkg:xmlData>{}</pkg:xmlData></pkg:part></pkg:package>""".format(
+    f"<w:document {NAMES}><w:body>{RUNS}</w:body></w:document>"
+)
+WORD_2003 = f"""<?xml version="1.0"?><w:wordDocument xmlns:w="http://schemas.microsoft.com/office/word/2003/wordml"><w:body>
+<wx:sect xmlns:wx="urn:wx">{RUNS}</wx:sect></w:body></w:wordDocument>"""
+
+
+class TestXml:
+    @pytest.mark.parametrize("name", ["a.xml", "a.xls"])
+    def test_a_workbook_of_excel_2003(self, name: str):
+        shown = "Sheet Cities\n\nName: Rome; Seen: 2024-05-01 (Comment: Twice)"
+        assert text_of(EXCEL_2003, name).startswith(shown)
+
+    @pytest.mark.parametrize("data", [FLAT, WORD_2003])
+    def test_a_word_document_in_one_file(self, data: str):
+        assert text_of(data, "a.xml") == "Oneword"
+
+    @pytest.mark.parametrize(
+        ("declared", "shown"),
+        [
+            ('<!DOCTYPE a [<!ENTITY co "ACME Ltd"> <!ELEMENT a ANY>]>', "ACME Ltd"),
+            ('<!-- a --><!DOCTYPE a PUBLIC "-//x" "http://x/y.dtd" [<!ENTITY co \'it\'>]>', "it"),
+        ],
+    )
+    def test_entities_of_a_short_text(self, declared: str, shown: str):
+        found = text_of(f'<?xml version="1.0"?>{declared}<a><b>&co;</b> Caf&eacute;&nbsp;&amp; &lt;b&gt;</a>', "a.xml")
+        assert found == f"a: {shown} Café & <b>"
+
+    @pytest.mark.parametrize(
+        "declared",
+        [
+            '<!ENTITY co SYSTEM "file:///etc/passwd">',
+            '<!ENTITY x "y"><!ENTITY co "&x;&x;">',
+            '<!ENTITY % x "y"><!ENTITY co "y">',
+            f'<!ENTITY co "{"x" * 300}">',
+            '<!ENTITY co "<b>y</b>">',
+        ],
+    )
+    def test_other_entities_are_refused(self, declared: str):
+        with pytest.raises(DocumentError, match="entities"):
+            text_of(f'<?xml version="1.0"?><!DOCTYPE a [{declared}]><a>&co;</a>', "a.xml")
+
+    def test_short_entities_do_not_fill_the_memory(self):
+        declared = f'<!DOCTYPE a [<!ENTITY co "{"x" * 200}">]>'
+        with pytest.raises(DocumentError, match="entities"):
+            text_of(f'<?xml version="1.0"?>{declared}<a>{"&co;" * 60_000}</a>', "a.xml")
+
+    def test_pages_and_messages_under_names_of_office_files(self):
+        page = "<table><tr><th>Name</th><th>City</th></tr><tr><td>Bob</td><td>Rome</td></tr></table>"
+        assert text_of(page, "a.xls") == "Name: Bob; City: Rome"
+        head = (
+            'MIME-Version: 1.0\nContent-Type: text/html; charset="utf-8"\nContent-Transfer-Encoding: quoted-printable\n'
+        )
+        assert text_of(f"{head}\n<p>K=C3=B6ln</p>", "a.doc").strip() == "Köln"
+
+
+POLISH = "Zażółć gęślą jaźń. Szczebrzeszyn z tego słynie, a Łódź płynie."
+CZECH = "Příliš žluťoučký kůň úpěl ďábelské ódy. Nechť již hříšné saxofony rozezvučí síň."
+HUNGARIAN = "Árvíztűrő tükörfúrógép. Öt hűtőházból kértünk színhúst."
+RUSSIAN = "Съешь же ещё этих мягких французских булок, да выпей чаю.\n"
+GERMAN = "Zwölf Boxkämpfer jagen Viktor über den großen Sylter Deich. Größe, Übung."
+FRENCH = "Dès Noël où un zéphyr haï me vêt de glaçons, je dîne d'exquis rôtis."
+ESTONIAN = "Põdur Zagrebi tšellomängija-följetonist Ciqo külmetas kehvas garaažis. Õhtu, sõber, mõte."
+PORTUGUESE = "À noite, vovô Kowalsky vê o ímã cair no pé do pinguim queixoso e vovó põe açúcar no chá de tâmaras."
+
+
+class TestEncodings:
+    @pytest.mark.parametrize(
+        ("text", "codec"),
+        [
+            *((text, "cp852") for text in (POLISH, CZECH)),
+            *((text, "cp1250") for text in (POLISH, CZECH, HUNGARIAN)),
+            *((text, "iso8859-2") for text in (POLISH, CZECH, HUNGARIAN)),
+            *((text, codec) for text in (GERMAN, FRENCH) for codec in ("cp1252", "cp850", "mac_roman")),
+            (PORTUGUESE, "cp1252"),
+            *((text, codec) for text in (RUSSIAN, CZECH) for codec in ("utf-16-le", "utf-16-be")),
+        ],
+    )
+    def test_undeclared_encodings(self, text: str, codec: str):
+        assert text_of((text * 3).encode(codec), "a.txt") == text * 3
+
+    def test_estonian_is_not_taken_for_hungarian(self):
+        text = ESTONIAN.replace("š", "s").replace("ž", "z")
+        assert text_of(text.encode("cp1252"), "a.txt") == text
+
+
+@pytest.mark.parametrize(
+    ("source", "shown"),
+    [
+        (r"M\"unchen, \"{U}ber, {\"o}, na\"{\i}ve, na\"\i ve", "München, Über, ö, naïve, naïve"),
+        (r"Caf\'e, \c{c}a, Erd\H{o}s, Erd{\H o}s, \v Cech, \~nandu", "Café, ça, Erdős, Erdős, Čech, ñandu"),
+        (r"stra\ss e, {\ss}, \L{}\'od\'z, \O slo, \AA ngstr\"om", "straße, ß, Łódź, Øslo, Ångström"),
+        (
+            r"\left( \item \label{a} \url{c} \over \cite{v} \'{} \omega",
+            r"\left( \item \label{a} \url{c} \over \cite{v} \'{} \omega",
+        ),
+    ],
+)
+def test_accents_of_tex_are_letters(source: str, shown: str):
+    assert text_of(source, "a.tex") == shown

@@ -1,0 +1,44 @@
+r"""Accents of TeX: `M\"unchen` is read as München, as it is printed, so that searches find it."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from typing import BinaryIO
+
+from ingest.readers.limits import ReadLimits
+from ingest.readers.parts import Opened, Piece
+from ingest.readers.text import decoded_source, lines_of
+
+_ACCENTS = dict(zip("`'^\"~=.", "\u0300\u0301\u0302\u0308\u0303\u0304\u0307", strict=True))
+_NAMED = {"c": "\u0327", "H": "\u030b", "v": "\u030c", "u": "\u0306", "r": "\u030a", "k": "\u0328", "d": "\u0323"}
+_LETTERS = {"ss": "ß", "o": "ø", "O": "Ø", "l": "ł", "L": "Ł", "ae": "æ", "AE": "Æ", "oe": "œ", "OE": "Œ", "aa": "å"}
+_LETTERS |= {"AA": "Å", "i": "ı", "j": "ȷ"}
+_BASE = r"(?P<{0}>[A-Za-z]|\\[ij](?![A-Za-z]))"
+# \"u, \"{u}, {\"u}, \c{c}, \c c, {\H o}, \ss{}, {\ss}, \ss followed by a blank.
+_ACCENTED = re.compile(
+    r"(?P<open>\{)?\\(?:(?P<sign>[`'^\"~=.])\s?|(?P<name>[cHvurkd])(?=[\s{\\])\s?)"
+    rf"(?:\{{{_BASE.format('braced')}\}}|{_BASE.format('bare')} ?)(?(open)\}})"
+)
+_NAMES = "|".join(sorted(_LETTERS, key=len, reverse=True))
+_LETTER = re.compile(
+    rf"(?P<open>\{{)?\\(?P<name>{_NAMES})(?(open)\s*\}}|(?:\{{\}}|(?![A-Za-z])[ \t]?))",
+)
+
+
+def read_latex(stream: BinaryIO, limits: ReadLimits, charset: str) -> Opened:
+    """Opens a LaTeX source; all of it is text but for its accents."""
+    texts = decoded_source(stream, charset)
+    return Opened("", texts.metadata, (Piece(with_letters(line)) for line in lines_of(texts)))
+
+
+def with_letters(text: str) -> str:
+    """The text with letters in place of the commands that print them. Unknown commands stay."""
+    return _LETTER.sub(lambda match: _LETTERS[match["name"]], _ACCENTED.sub(_accented, text))
+
+
+def _accented(match: re.Match[str]) -> str:
+    base = match["braced"] or match["bare"]
+    mark = _ACCENTS[match["sign"]] if match["sign"] else _NAMED[match["name"]]
+    composed = unicodedata.normalize("NFC", base.removeprefix("\\") + mark)
+    return composed if len(composed) == 1 else match[0]
