@@ -258,9 +258,9 @@ class Settings(LogSettings, QdrantSettings, OidcSettings, AnswerSettings, Source
         default=None,
         ge=1,
         le=1_024,
-        description="Concurrent searches. Up to three times as many wait, or half as many once many were refused; the "
-        "rest get status 429. Default: 1; with an embedding server one per two cores, or about 16 if that server has a "
-        "GPU.",
+        description="Concurrent searches, and besides as many requests for embeddings or reranking. Up to three times "
+        "as many wait, or half as many once many were refused; the rest get status 429. Default: 1; with an embedding "
+        "server one per two cores, or about 16 if that server has a GPU.",
     )
     search_wait_s: float = Field(
         default=1, gt=0, le=60, description="Seconds after which a waiting search gets status 429."

@@ -8,6 +8,7 @@ QUERY_STEPS = 5  # default unless the model sets one; more brought no measured g
 DOCUMENT_STEPS = 20
 MAX_BIAS = 10.0  # limit, positive or negative, of a bias on a word's logit
 MAX_BIASED_WORDS = 64
+MAX_INSTRUCTION_CHARACTERS = 20_000
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,7 @@ from ui.page_language import ConfigByLanguage, LanguageOfRequest, Translated, na
 from ui.render.frame import render_footer, render_header
 from ui.saved_page import build_saved_page
 from ui.search_page import build_search_page
+from ui.session_memory import bound_memory
 from ui.theme import SCRIPTS, STYLESHEETS, build_theme
 
 __all__ = ["AboutInfo", "Example", "PageParts", "build_pages", "mount_pages"]
@@ -119,6 +120,7 @@ def mount_pages(api: FastAPI, pages: Site, *, language: str = AUTOMATIC) -> Fast
     """Serves the pages below `/`, after all routes of the API. The pages load nothing from other machines."""
     site = pages.english
     sessions = QueueSessions()
+    bound_memory(site)
     check_inputs(site, sessions=sessions)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="SSR mode is not supported")  # Gradio warns although we turn SSR off

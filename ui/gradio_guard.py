@@ -18,15 +18,16 @@ from ui.language import _
 from ui.missing_page import render_missing_page
 
 KEPT_SESSIONS = 10_000
+MAX_SESSION_CHARACTERS = 100  # ids of pages have 11
 _FILES = ("/assets/", "/static/", "/svelte/")
 _ROUTES = frozenset({"/config", "/theme.css", "/favicon.ico"})
 _QUEUE = "/gradio_api/queue/data"
 _CANCEL = "/gradio_api/cancel"  # the session is in the body; `reset` no longer does anything
+_JOIN = "/gradio_api/queue/join"
 _IS_BACK = "/gradio_api/app_id"  # polled by a page that lost the connection to its server
-_QUEUE_ROUTES = frozenset(
-    {_QUEUE, _CANCEL, "/gradio_api/queue/join", "/gradio_api/reset", "/gradio_api/startup-events"}
-)
-_MAX_BODY_BYTES = 64 * 1024
+_QUEUE_ROUTES = frozenset({_QUEUE, _CANCEL, _JOIN, "/gradio_api/reset", "/gradio_api/startup-events"})
+# Gradio keeps bodies and their values. The longest of a page is a list of addresses.
+_MAX_BODY_BYTES = {_CANCEL: 64 * 1024, _JOIN: 4 * 1024 * 1024}
 _HEARTBEAT = "/gradio_api/heartbeat/"
 _CORS = "access-control-"
 # Gradio builds the addresses of a page from these, although the client chooses them: no proxy is named in them.
@@ -44,6 +45,8 @@ class QueueSessions:
 
     def belongs_to(self, session: str, principal: Principal | None) -> bool:
         """Claims an unowned session. Without access control, all users are the same principal."""
+        if len(session) > MAX_SESSION_CHARACTERS:
+            return False
         asking = "" if principal is None else f"{principal.name}/{principal.key_id or ''}"
         with self._lock:
             owner = self._owners.pop(session, asking)
@@ -68,8 +71,8 @@ class GradioGuard:
         scope = {**scope, "headers": [each for each in scope["headers"] if each[0] not in _NAMED_SERVERS]}
         if not self._is_served(scope["path"]) or not self._is_own_queue(scope):
             await _refuse(scope, receive, send)
-        elif scope["path"] == _CANCEL:
-            body = await _whole_body(receive)
+        elif scope["path"] in _MAX_BODY_BYTES:
+            body = await _whole_body(receive, at_most=_MAX_BODY_BYTES[scope["path"]])
             if not self._is_own_body(body, scope):
                 await _refuse(scope, receive, send)
                 return
@@ -93,7 +96,7 @@ class GradioGuard:
         """Whether the body names a session of this principal. A body without a session is refused."""
         try:
             session = json.loads(body)["session_hash"]
-        except (ValueError, LookupError, TypeError):
+        except (ValueError, LookupError, TypeError, RecursionError):
             return False
         return isinstance(session, str) and self._sessions.belongs_to(session, _principal_of(scope))
 
@@ -103,14 +106,14 @@ def _principal_of(scope: Scope) -> Principal | None:
     return principal
 
 
-async def _whole_body(receive: Receive) -> bytes:
+async def _whole_body(receive: Receive, *, at_most: int) -> bytes:
     """Reads the body; empty if it is too long to be valid."""
-    body = b""
-    while len(body) <= _MAX_BODY_BYTES:
+    body = bytearray()
+    while len(body) <= at_most:
         message = await receive()
         body += message.get("body", b"")
         if not message.get("more_body", False):
-            return body if len(body) <= _MAX_BODY_BYTES else b""
+            return bytes(body) if len(body) <= at_most else b""
     return b""
 
 

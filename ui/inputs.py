@@ -18,7 +18,7 @@ from ui.gradio_guard import QueueSessions
 from ui.language import _, later, speaking
 from ui.page_language import language_of
 
-_REFUSAL = later("Invalid request. Reload the page.")
+REFUSAL = later("Invalid request. Reload the page.")
 
 
 def check_inputs(site: gr.Blocks, *, sessions: QueueSessions) -> None:
@@ -41,9 +41,9 @@ def check_inputs(site: gr.Blocks, *, sessions: QueueSessions) -> None:
 
     async def push_known(body: Any, request: Any, username: str | None) -> Any:
         if body.fn_index is not None and body.fn_index not in site.fns:
-            return False, _(_REFUSAL), "error"
+            return False, _(REFUSAL), "error"
         if not sessions.belongs_to(str(body.session_hash), _principal_of(request)):
-            return False, _(_REFUSAL), "error"
+            return False, _(REFUSAL), "error"
         return await push(body, request, username)
 
     site.process_api = process_checked  # type: ignore[method-assign]
@@ -62,7 +62,7 @@ def _check(handler: Any, inputs: list[Any], event: gr.EventData | None) -> None:
     is_readable = is_readable and not any(isinstance(each, dict) for each in _parts(inputs[: len(handler.inputs)]))
     parts = [*_parts(inputs), *_parts(event._data if event is not None else None)]
     if not is_readable or any(isinstance(each, str) and not _is_unicode(each) for each in parts):
-        raise gr.Error(_(_REFUSAL), print_exception=False)
+        raise gr.Error(_(REFUSAL), print_exception=False)
 
 
 def _parts(value: object) -> Iterator[object]:

@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import datetime
 from functools import cache
-from http.cookies import CookieError, SimpleCookie
 from io import BytesIO
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from babel.messages.mofile import write_mo
 from babel.messages.pofile import read_po
 from babel.numbers import format_decimal, format_percent
 from markupsafe import Markup, escape
+from starlette.requests import cookie_parser
 
 FOLDER = Path(__file__).parent / "languages"
 COOKIE = "gircse-language"
@@ -58,21 +58,13 @@ def speaking(language: str) -> Iterator[None]:
 def choose_language(headers: Mapping[str, str], default: str = AUTOMATIC) -> str:
     """The language of a request: from the language switch, else the default, else the browser, else English."""
     offered = languages()
-    chosen = _cookie(headers.get("cookie", ""))
+    chosen = cookie_parser(headers.get("cookie", "")).get(COOKIE)
     if chosen in offered:
         return chosen
     if default in offered:
         return default
     wanted = _accepted(headers.get("accept-language", "")[:MAX_HEADER_CHARS])
     return negotiate_locale(wanted, offered, sep="-") or ENGLISH
-
-
-def _cookie(header: str) -> str:
-    try:
-        cookies = SimpleCookie(header)
-    except CookieError:
-        return ""
-    return cookies[COOKIE].value if COOKIE in cookies else ""
 
 
 def _accepted(header: str) -> list[str]:

@@ -14,6 +14,7 @@ from app.access.accounts import Accounts
 from app.access.authorizer import Authorizer
 from app.access.grants import is_key_within, is_user_within, own_collections, require_grant
 from app.access.quotas import UserQuotas
+from app.access.throttle import Throttle
 from app.errors import ForbiddenError, NotFoundError, UnknownUserError
 from app.types.access import ApiKey, AuditEntry, Identity, Principal, Role, Scope, User, WebSession
 from app.types.documents import utc_now
@@ -39,6 +40,7 @@ class AccountService:
         self._ledger = ledger
         self._authorizer = authorizer
         self._idle = idle
+        self._passwords = Throttle("password", ledger)  # else who has a session could guess the password behind it
 
     def me(self) -> Principal:
         """The caller."""
@@ -112,14 +114,22 @@ class AccountService:
         return self._accounts.disconnect_user(name)
 
     def change_own_password(self, current: str, new: str) -> None:
-        """Raises ForbiddenError if the current password is wrong or the caller is a key."""
+        """Raises ForbiddenError if the current password is wrong or the caller is a key, and ThrottledError after too
+        many wrong ones for this user.
+        """
         principal = self.me()
-        if principal.key_id is not None or not self._accounts.change_own_password(principal.name, current, new):
-            self._authorizer.note("password.refused", principal.name)
-            raise ForbiddenError(
-                "The current password is wrong, or you use an API key. Only users change their own password."
-            )
+        if principal.key_id is not None:
+            raise self._refused_password(principal)
+        with self._passwords.attempt(principal.name):
+            if not self._accounts.change_own_password(principal.name, current, new):
+                raise self._refused_password(principal)
         self._authorizer.note_done("password.changed", principal.name)
+
+    def _refused_password(self, principal: Principal) -> ForbiddenError:
+        self._authorizer.note("password.refused", principal.name)
+        return ForbiddenError(
+            "The current password is wrong, or you use an API key. Only users change their own password."
+        )
 
     def remove_user(self, name: str) -> None:
         self._within(self.me(), name)

@@ -45,7 +45,7 @@ class Throttle:
         """Counts a failure, unless the block ends without an error. Raises ThrottledError before the block after too
         many failures. Once the name has many failures, `is_known` decides whether this address is known for it.
         """
-        of_address = f"{self._kind}:{_network_of(address)}"
+        of_address = f"{self._kind}:{network_of(address)}"
         of_name = None if name is None else f"{self._kind}-name:{digest(name)}"
         counters = [of_address, *([of_name] if of_name else [])]
         with self._locks[hash(of_address) % _STRIPES]:
@@ -64,7 +64,7 @@ class Throttle:
 
     def require_room(self, address: str) -> None:
         """Counts nothing. Raises ThrottledError."""
-        counter = f"{self._kind}:{_network_of(address)}"
+        counter = f"{self._kind}:{network_of(address)}"
         now = self._clock()
         counts = self._ledger.attempts([counter], since=now - WINDOW, until=now + WINDOW)
         self._require_room(counts, counter, MAX_FAILURES_OF_ADDRESS - 1)
@@ -81,7 +81,7 @@ def _failures(counts: Mapping[str, AttemptCount], counter: str) -> int:
     return counts[counter].failures if counter in counts else 0
 
 
-def _network_of(address: str) -> str:
+def network_of(address: str) -> str:
     """The network of one client: an IPv4 address, or the /64 of an IPv6 address."""
     try:
         parsed = ip_address(address.partition("%")[0])

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from http.cookies import CookieError, SimpleCookie
 from urllib.parse import quote, unquote_plus
 
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
+from starlette.requests import cookie_parser
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -124,11 +124,14 @@ def client_address(scope: Scope) -> str:
 
 
 def session_token(headers: Headers) -> str | None:
-    try:
-        cookies = SimpleCookie(headers.get("cookie", ""))
-    except CookieError:
-        return None
-    return cookies[COOKIE].value if COOKIE in cookies else None
+    return cookie_of(headers, COOKIE)
+
+
+def cookie_of(headers: Headers, name: str) -> str | None:
+    """The cookie of this name. Malformed cookies of other programs beside it, such as `x[]=1`, do not hide it, as they
+    would from Python's own parser: browsers send the cookies of all ports of a host.
+    """
+    return cookie_parser(headers.get("cookie", "")).get(name)
 
 
 def _sent_key(headers: Headers) -> str | None:

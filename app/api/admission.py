@@ -22,7 +22,7 @@ from app.api.problems import answer_error
 from app.runtime.metrics import ProcessMetrics
 from app.settings import Settings
 
-SEARCHES, ANSWERS, OTHERS = "searches", "answers", "others"
+SEARCHES, TEXTS, ANSWERS, OTHERS = "searches", "texts", "answers", "others"
 # Requests that use the model or the index.
 SEARCH_PATHS = frozenset(
     {
@@ -30,13 +30,12 @@ SEARCH_PATHS = frozenset(
         "/api/v1/refine",
         "/api/v1/refine/words",
         "/api/v1/lenses/proposals",
-        "/v1/embeddings",
-        "/v1/rerank",
-        "/v2/rerank",
-        "/rerank",
         "/mcp",
     }
 )
+# Requests that use the model for many texts of their own, up to minutes. In the class of searches, one of them would
+# have all searches refused meanwhile; in its own, the model interrupts it for a search.
+TEXT_PATHS = frozenset({"/v1/embeddings", "/v1/rerank", "/v2/rerank", "/rerank"})
 ANSWER_PATHS = frozenset({"/api/v1/answer"})  # they take as long as a language model writes
 # Pages have a queue of their own; monitoring and logins are never refused.
 API_FOLDERS = ("/api/", "/v1/", "/v2/", "/rerank")
@@ -192,6 +191,7 @@ def limits_of(settings: Settings) -> dict[str, ClassLimits]:
     others = settings.requests_at_once or max(16, 2 * cores)
     return {
         SEARCHES: ClassLimits(searches, max(1, searches // 2), _BURST_FACTOR * searches, settings.search_wait_s),
+        TEXTS: ClassLimits(searches, max(1, searches // 2), _BURST_FACTOR * searches, settings.search_wait_s),
         ANSWERS: ClassLimits(answers, answers, _BURST_FACTOR * answers, settings.search_wait_s),
         OTHERS: ClassLimits(others, _OTHERS_WAITING_FACTOR * others, _OTHERS_WAITING_FACTOR * others, _OTHERS_WAIT_S),
     }
@@ -200,6 +200,8 @@ def limits_of(settings: Settings) -> dict[str, ClassLimits]:
 def request_class_of(method: str, path: str) -> str | None:
     if path in SEARCH_PATHS and method == "POST":
         return SEARCHES
+    if path in TEXT_PATHS and method == "POST":
+        return TEXTS
     if path in ANSWER_PATHS and method == "POST":
         return ANSWERS
     if not path.startswith(API_FOLDERS) or path.endswith("/events"):  # event streams last as long as their job

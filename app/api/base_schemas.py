@@ -2,23 +2,63 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields
+from itertools import chain
 from typing import Any, TypeVar, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, Field, create_model
+from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
 
 from app.types.options import Option, json_type
 
 Model = TypeVar("Model", bound=BaseModel)
 
 
+MAX_PARTS = 20_000  # values in a body, of which pydantic would describe each invalid one in a kilobyte
+
+
 class RequestBody(BaseModel):
+    """Also refuses too many values, and lone surrogates, which JSON can contain but no answer, database or hash."""
+
     model_config = ConfigDict(extra="forbid")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _check_parts(cls, given: Any) -> Any:
+        for count, part in enumerate(_parts(given)):
+            if count > MAX_PARTS:
+                raise ValueError(f"the body has more than {MAX_PARTS:,} values")
+            if isinstance(part, str) and not part.isascii():
+                _require_unicode(part)
+        return given
 
 
 class ResponseBody(BaseModel):
     model_config = ConfigDict(from_attributes=True)
+
+
+def _parts(value: object) -> Iterator[object]:
+    """The value, and the keys and values in it."""
+    waiting = [iter((value,))]
+    while waiting:
+        for part in waiting[-1]:
+            yield part
+            if isinstance(part, dict):
+                waiting.append(chain.from_iterable(part.items()))
+                break
+            if isinstance(part, list):
+                waiting.append(iter(part))
+                break
+        else:
+            waiting.pop()
+
+
+def _require_unicode(text: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        code, before = ord(text[error.start]), text[: error.start][-40:]
+        raise ValueError(f"a text holds a lone surrogate, U+{code:04X}, after {before!r}; send UTF-8") from None
 
 
 def with_options(options: Mapping[str, Option]) -> Callable[[type[Model]], type[Model]]:

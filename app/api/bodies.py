@@ -7,24 +7,35 @@ from __future__ import annotations
 
 import asyncio
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from app.api.access import is_public
 from app.api.problems import answer_error
 
 GRACE_S = 30.0
 BYTES_PER_S = 16_000.0
+# Anyone may send one, many at a time, and parsing a form takes a microsecond for each byte.
+MAX_PUBLIC_BYTES = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class BodyLimits:
-    """A body must be complete within `grace_s`, plus one second per `bytes_per_s` received."""
+    """A body must be complete within `grace_s`, plus one second per `bytes_per_s` received.
+
+    `max_public_bytes`: for paths that need no login, such as the login itself.
+    """
 
     max_bytes: int
     grace_s: float = GRACE_S
     bytes_per_s: float = BYTES_PER_S
+    max_public_bytes: int = MAX_PUBLIC_BYTES
+
+    def of(self, path: str) -> BodyLimits:
+        """The limits for this path."""
+        return replace(self, max_bytes=min(self.max_bytes, self.max_public_bytes)) if is_public(path) else self
 
     @property
     def too_large(self) -> tuple[int, str]:
@@ -44,10 +55,11 @@ class BodyGuard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        body = _Body(receive, send, self._limits)
+        limits = self._limits.of(scope["path"])
+        body = _Body(receive, send, limits)
         declared = Headers(scope=scope).get("content-length", "")
-        if declared.isascii() and declared.isdecimal() and int(declared[:20]) > self._limits.max_bytes:
-            body.refusal = self._limits.too_large
+        if declared.isascii() and declared.isdecimal() and int(declared[:20]) > limits.max_bytes:
+            body.refusal = limits.too_large
         else:
             try:
                 await self._app(scope, body.receive, body.send)

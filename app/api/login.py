@@ -7,38 +7,42 @@ from typing import Annotated
 
 from fastapi import APIRouter, Form, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
+from starlette.concurrency import run_in_threadpool
 
 from app.access.browsers import browser_in_words
 from app.access.logins import Logins
+from app.access.throttle import network_of
 from app.api.access import COOKIE, LOGIN, client_address, session_token
+from app.api.client_turns import ClientTurns
 from app.errors import LoginRequiredError, ThrottledError
 
 # Renders the login page: (address to open after login, error message or "") -> HTML.
 DrawLogin = Callable[[str, str], str]
 MAX_CHARACTERS = 1_000
+# A check of a password takes a thread for up to a second. Hundreds at once would leave none for other requests.
+CHECKS_AT_ONCE, CHECKS_OF_NETWORK = 8, 2
 
 
 def login_routes(logins: Logins, *, draw: DrawLogin) -> APIRouter:
     routes = APIRouter(include_in_schema=False)
+    turns = ClientTurns(at_once=CHECKS_AT_ONCE, of_client=CHECKS_OF_NETWORK)
 
     @routes.get(LOGIN, response_class=HTMLResponse)
     def show_login(next: str = "/") -> HTMLResponse:
         return login_page(draw(local(next), ""), 200)
 
     @routes.post(LOGIN, response_class=HTMLResponse)
-    def log_in(
+    async def log_in(
         request: Request,
         name: Annotated[str, Form(max_length=MAX_CHARACTERS)] = "",
         password: Annotated[str, Form(max_length=MAX_CHARACTERS)] = "",
         next: Annotated[str, Form(max_length=10 * MAX_CHARACTERS)] = "/",
     ) -> Response:
+        address = client_address(request.scope)
+        browser = browser_in_words(request.headers.get("user-agent", ""))
         try:
-            token = logins.log_in(
-                name.strip(),
-                password,
-                address=client_address(request.scope),
-                browser=browser_in_words(request.headers.get("user-agent", "")),
-            )
+            async with turns.turn(network_of(address)):
+                token = await run_in_threadpool(logins.log_in, name.strip(), password, address=address, browser=browser)
         except (LoginRequiredError, ThrottledError) as error:
             refused = login_page(draw(local(next), str(error)), error.status)
             if isinstance(error, ThrottledError):

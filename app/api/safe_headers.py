@@ -1,4 +1,5 @@
-"""Security headers: pages may not contact other servers, and other sites may not show them in a frame.
+"""Security headers: pages may not contact other servers, other sites may not show them in a frame, and caches keep
+nothing private.
 
 This is the second line of defence; document contents are escaped when they are rendered.
 """
@@ -28,6 +29,10 @@ HEADERS = {
     "x-content-type-options": "nosniff",
     "referrer-policy": "same-origin",  # the address contains the query, which must not leak to other sites
 }
+CACHE = "cache-control"
+# A proxy keeps no response for other people, and a browser asks again before it shows one, as after a logout.
+CACHED_BY_NOBODY_ELSE = "private, no-cache"
+SHARED_FILES = ("/assets/", "/static/", "/svelte/")  # the same files in every installation
 
 
 class SafeHeaders:
@@ -49,6 +54,8 @@ class SafeHeaders:
                 for name, value in HEADERS.items():
                     if not (is_pdf and name == POLICY):
                         headers.setdefault(name, value)
+                if not scope["path"].startswith(SHARED_FILES):
+                    headers.setdefault(CACHE, CACHED_BY_NOBODY_ELSE)
             await send(message)
 
         await self._app(scope, receive, send_with_headers)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import uuid
-from http.cookies import CookieError, SimpleCookie
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import RedirectResponse
@@ -13,7 +12,7 @@ from app.access.browsers import browser_in_words
 from app.access.logins import Logins
 from app.access.pending_sign_in import LIFETIME
 from app.access.sign_in import SignIn
-from app.api.access import CALLBACK, OPENID, client_address
+from app.api.access import CALLBACK, OPENID, client_address, cookie_of
 from app.api.login import DrawLogin, local, logged_in, login_page
 from app.api.problems import set_retry_after
 from app.errors import GircseError, ProviderUnavailableError, UntrustedSignInError
@@ -65,11 +64,7 @@ def sign_in_routes(sign_in: SignIn, logins: Logins, *, draw: DrawLogin) -> APIRo
 
 
 def _pending(request: Request) -> str:
-    try:
-        cookies = SimpleCookie(request.headers.get("cookie", ""))
-    except CookieError:
-        return ""
-    return cookies[PENDING_COOKIE].value if PENDING_COOKIE in cookies else ""
+    return cookie_of(request.headers, PENDING_COOKIE) or ""
 
 
 def _refusal(error: GircseError, label: str, draw: DrawLogin) -> Response:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -19,6 +19,7 @@ from app.errors import ConflictError, GircseError, InputError, NotFoundError, Un
 from app.ports.parts import BlobBatch, BlobStore, Embedder, VectorIndex
 from app.ports.texts import FormatDetector
 from app.search.fingerprints import require_same_model
+from app.search.request_checks import check_instruction
 from app.search.retrieval import CHUNK_KEYS
 from app.types.defaults import CHUNK_OVERLAP, CHUNK_TOKENS, SAMPLE_COLLECTION
 from app.types.documents import (
@@ -44,8 +45,10 @@ if TYPE_CHECKING:  # avoids importing SQL
 
 CREATION_LEASE = timedelta(minutes=10)
 MAX_METADATA_KEYS = 64
+MAX_KEY_CHARACTERS = 200
 MAX_METADATA_CHARACTERS = 20_000  # of all keys and values: the index stores them with every passage
 MAX_TITLE_CHARACTERS = 1_000
+_LARGEST_NUMBER = sys.float_info.max  # the index stores other numbers as floats
 MAX_SAMPLE_ROWS = 10_000
 MAX_WINDOW_CHARACTERS = 50_000
 
@@ -263,6 +266,7 @@ class Library:
         if len(title) > MAX_TITLE_CHARACTERS:
             raise InputError(f"The title has {len(title):,} characters; at most {MAX_TITLE_CHARACTERS:,} are kept.")
         declared, metadata = require_text(source.media_type, name="media type"), check_metadata(source.metadata)
+        _check_lengths(metadata)
         with source.opened() as file:
             media_type = self._detect_format(file, uri=uri, declared=declared)
             stored = batch.put_file(file)
@@ -304,7 +308,7 @@ def create_index(index: VectorIndex, collection: Collection) -> None:
 def check_contract(collection: Collection, embedder: Embedder) -> None:
     """Raise InputError unless the model in use can embed documents with these settings. Embeds one text to find out."""
     tokens, overlap = collection.chunk_tokens, collection.chunk_overlap
-    require_text(collection.document_instruction, name="document instruction")
+    check_instruction(collection.document_instruction, name="document instruction")
     least, most = embedder.info.min_steps, embedder.info.max_steps
     if not least <= collection.document_steps <= most:
         raise InputError(f"document_steps must be {least} to {most}, not {collection.document_steps}.")
@@ -334,12 +338,6 @@ def check_metadata(metadata: Mapping[str, MetadataValue]) -> Metadata:
     """`metadata` with strings normalised to NFC. Raises InputError for values that catalog or index cannot store."""
     if len(metadata) > MAX_METADATA_KEYS:
         raise InputError(f"At most {MAX_METADATA_KEYS} metadata keys can be kept, not {len(metadata)}.")
-    characters = sum(len(key) + len(str(value)) for key, value in metadata.items())
-    if characters > MAX_METADATA_CHARACTERS:
-        raise InputError(
-            f"The metadata has {characters:,} characters; at most {MAX_METADATA_CHARACTERS:,} can be kept, since every "
-            "passage is stored with them. Move long texts into the document."
-        )
     for key, value in metadata.items():
         if not require_text(key, name="metadata key").strip():
             raise InputError("A metadata key is empty.")
@@ -347,9 +345,22 @@ def check_metadata(metadata: Mapping[str, MetadataValue]) -> Metadata:
             raise InputError(f"The metadata key {key!r} is reserved. Choose another name.")
         if isinstance(value, str):
             require_text(value, name=f"metadata value of {key!r}")
-        if isinstance(value, float) and not math.isfinite(value):
-            raise InputError(f"The metadata value of {key!r} must be a finite number, not {value}.")
+        elif not abs(value) <= _LARGEST_NUMBER:  # also of NaN
+            raise InputError(f"The metadata value of {key!r} must be a finite number of at most {_LARGEST_NUMBER:.1e}.")
     return {key: normalize("NFC", value) if isinstance(value, str) else value for key, value in metadata.items()}
+
+
+def _check_lengths(metadata: Metadata) -> None:
+    """Raises InputError. Not checked in archives of earlier releases, which kept longer values."""
+    for key in metadata:
+        if len(key) > MAX_KEY_CHARACTERS:
+            raise InputError(f"The metadata key {key[:80]!r}… is longer than {MAX_KEY_CHARACTERS} characters.")
+    characters = sum(len(key) + len(str(value)) for key, value in metadata.items())
+    if characters > MAX_METADATA_CHARACTERS:
+        raise InputError(
+            f"The metadata has {characters:,} characters; at most {MAX_METADATA_CHARACTERS:,} can be kept, since every "
+            "passage is stored with them. Move long texts into the document."
+        )
 
 
 def sample_rows() -> Iterator[SampleRow]:

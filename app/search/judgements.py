@@ -6,6 +6,7 @@ import unicodedata
 from collections.abc import Sequence
 
 from app.errors import EmptyQueryError, InputError
+from app.search.request_checks import check_instruction, check_query
 from app.search.value_syntax import parse_values
 from app.types.documents import Judgement, Lens, require_text, utc_now
 
@@ -29,10 +30,10 @@ def new_lens(
         raise InputError(
             f"{name[:MAX_NAME_CHARACTERS]!r} cannot name a lens: use 1 to {MAX_NAME_CHARACTERS} characters of one line."
         )
-    if not require_text(query_instruction, name="query instruction").strip():
+    check_instruction(query_instruction, name="query instruction")
+    if not query_instruction.strip():
         raise InputError(f"The lens {name!r} has no query instruction; write how it should interpret a query.")
-    if document_instruction is not None:
-        require_text(document_instruction, name="document instruction")
+    check_instruction(document_instruction, name="document instruction")
     if len(require_text(note, name="note")) > MAX_NOTE_CHARACTERS:
         raise InputError(f"A note has at most {MAX_NOTE_CHARACTERS} characters, not {len(note)}.")
     checked_values = tuple(map(str, parse_values(values)))
@@ -43,11 +44,12 @@ def new_judgement(
     document_id: str, *, query: str, instruction: str, grade: int, judged_by: str = LOCAL_PERSON
 ) -> Judgement:
     """Checks a judgement and stamps it with the current time. Raises InputError."""
-    if not require_text(query, name="query").strip():
+    if not query.strip():
         raise EmptyQueryError("The query is empty: a judgement grades how well a document answers a query.")
+    check_query(query)
     if not 0 <= grade <= BEST_GRADE:
         raise InputError(f"A grade is from 0 (not relevant) to {BEST_GRADE} (perfect), not {grade}.")
-    require_text(instruction, name="instruction")
+    check_instruction(instruction)
     return Judgement(document_id, query, instruction, grade, judged_by, utc_now())
 
 

@@ -21,7 +21,7 @@ from app.types.search import (
     SearchRequest,
 )
 from app.types.values import value_names
-from embedder.refinement_steps import MAX_BIAS, MAX_BIASED_WORDS
+from embedder.refinement_steps import MAX_BIAS, MAX_BIASED_WORDS, MAX_INSTRUCTION_CHARACTERS
 
 # Options with checks and messages of their own, below or in the model. All others are checked by the bounds of their
 # fields.
@@ -35,6 +35,7 @@ _BY_BOUNDS = [each for each in REQUEST_OPTIONS.values() if each.field.metadata a
 def check_request(request: SearchRequest) -> None:
     """Raises InputError. Limits that depend on the model or on a lens's values are checked elsewhere."""
     check_query(request.query)
+    check_instruction(request.instruction)
     if not 1 <= request.limit <= MAX_LIMIT:
         raise InputError(f"limit must be 1 to {MAX_LIMIT}, not {request.limit}.")
     check_rerank(request.rerank)
@@ -66,6 +67,14 @@ def check_query(text: str) -> None:
         raise EmptyQueryError("The query is empty; write what you are looking for.")
     if len(text) > MAX_QUERY_CHARACTERS:
         raise InputError(f"The query has {len(text)} characters; at most {MAX_QUERY_CHARACTERS} are allowed.")
+
+
+def check_instruction(text: str | None, *, name: str = "instruction") -> None:
+    """Raises InputError. Whether the model takes it depends on its tokens."""
+    if len(require_text(text or "", name=name)) > MAX_INSTRUCTION_CHARACTERS:
+        raise InputError(
+            f"The {name} has {len(text or ''):,} characters; at most {MAX_INSTRUCTION_CHARACTERS:,} are allowed."
+        )
 
 
 def check_token_bias(token_bias: Mapping[str, float]) -> None:

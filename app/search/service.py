@@ -30,7 +30,7 @@ from app.search.hits import damage_notes, document_id_of, hits_of, on_page_of_se
 from app.search.instructed_matches import InstructedMatches
 from app.search.joined_collections import ResolvedCollections, mapped_fault, resolve_collections
 from app.search.joined_indexes import JoinedIndexes
-from app.search.request_checks import check_query, check_request, check_token_bias, check_value
+from app.search.request_checks import check_instruction, check_query, check_request, check_token_bias, check_value
 from app.search.reranking import Candidate, Reranked, rerank
 from app.search.retrieval import (
     LabelChoice,
@@ -52,7 +52,7 @@ from app.search.value_ranking import rank_by_values
 from app.search.value_reader import ValueReader
 from app.search.value_search import ValueSearch
 from app.search.weighting import Weighting
-from app.types.documents import Collection, ScoredPoint, require_text
+from app.types.documents import Collection, ScoredPoint
 from app.types.search import (
     Hit,
     Leg,
@@ -322,8 +322,7 @@ class SearchService:
     ) -> list[float]:
         """Scores texts that the caller sends by how well they answer a query, in their order; higher is better."""
         check_query(query)
-        if instruction is not None:
-            require_text(instruction, name="instruction")
+        check_instruction(instruction)
         with self._observer.stage("rerank"):
             return rerank_texts(self._embedder, self._reranker, query, texts, instruction=instruction, values=values)
 
@@ -435,8 +434,7 @@ def refine_query(
 def _check_refinement(
     embedder: Embedder, instruction: str | None, steps: int | None, token_bias: Mapping[str, float]
 ) -> None:
-    if instruction is not None:
-        require_text(instruction, name="instruction")
+    check_instruction(instruction)
     least, most = embedder.info.min_steps, embedder.info.max_steps
     if steps is not None and not least <= steps <= most:
         raise InputError(f"steps must be {least} to {most} with the model {embedder.info.name}, not {steps}.")

@@ -25,6 +25,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticSerializationError, to_json
 
+from embedder.refinement_steps import MAX_INSTRUCTION_CHARACTERS
 from embedder.server.client_errors import COHERE, TEI
 from embedder.server.lenient import Lenient, ignored_header
 from embedder.text.relevance import MAX_VALUES
@@ -32,7 +33,6 @@ from embedder.text.relevance import MAX_VALUES
 MAX_RERANKED = 1_000
 MAX_QUERY_CHARACTERS = 100_000
 MAX_RANK_FIELDS = 100
-MAX_INSTRUCTION_CHARACTERS = 20_000
 
 Document = str | dict[str, Any]
 

@@ -7,10 +7,9 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 from pydantic import BaseModel, BeforeValidator, ConfigDict, FailFast, Field, StrictInt, StrictStr
 
-from embedder.refinement_steps import MAX_BIAS, MAX_BIASED_WORDS
+from embedder.refinement_steps import MAX_BIAS, MAX_BIASED_WORDS, MAX_INSTRUCTION_CHARACTERS
 from embedder.server.lenient import Lenient
 from embedder.server.protocol import InputType
-from embedder.server.rerank_shapes import MAX_INSTRUCTION_CHARACTERS
 
 Bias = Annotated[float, Field(ge=-MAX_BIAS, le=MAX_BIAS, allow_inf_nan=False)]
 Instruction = Annotated[str | None, Field(max_length=MAX_INSTRUCTION_CHARACTERS)]

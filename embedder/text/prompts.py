@@ -14,6 +14,7 @@ from pathlib import Path
 from tokenizers import Encoding, Tokenizer
 
 from embedder.errors import ContractError, ModelNotFoundError, TextError
+from embedder.refinement_steps import MAX_INSTRUCTION_CHARACTERS
 from embedder.text.sentences import spans_to_read
 
 
@@ -288,6 +289,11 @@ class PromptTokenizer:
         """Raises TextError if the instruction leaves too little room for a text."""
         if not instruction:
             return
+        if len(instruction) > MAX_INSTRUCTION_CHARACTERS:  # tokenising millions would take a minute and gigabytes
+            raise TextError(
+                f"The instruction has {len(instruction):,} characters; the limit is {MAX_INSTRUCTION_CHARACTERS:,}. "
+                "Shorten it."
+            )
         check_surrogates(instruction, "The instruction")
         prefix = self._template.prefix(instruction)
         count = len(self._tokenizer.encode(prefix, add_special_tokens=False).ids)

@@ -17,7 +17,16 @@ from api_application import api_of
 from patience import PATIENCE_S
 
 from app.api import admission
-from app.api.admission import OTHERS, SEARCHES, BoundedSemaphore, ClassLimits, core_count, limits_of, request_class_of
+from app.api.admission import (
+    OTHERS,
+    SEARCHES,
+    TEXTS,
+    BoundedSemaphore,
+    ClassLimits,
+    core_count,
+    limits_of,
+    request_class_of,
+)
 from app.runtime.metrics import ProcessMetrics
 from app.settings import Settings
 from app.testing import ToyEmbedder
@@ -64,6 +73,12 @@ def client_factory(toy_services_factory: Callable[..., Any], embedder: GatedEmbe
 
 def search(client: httpx.AsyncClient, query: str = "cat") -> asyncio.Task[httpx.Response]:
     return asyncio.create_task(client.post("/api/v1/search", json={**QUESTION, "query": query}))
+
+
+def rerank(client: httpx.AsyncClient) -> asyncio.Task[httpx.Response]:
+    return asyncio.create_task(
+        client.post("/v2/rerank", json={"query": "cat", "documents": ["The cat."], "model": "m"})
+    )
 
 
 async def reached(embedder: GatedEmbedder) -> None:
@@ -124,6 +139,17 @@ async def test_a_search_holds_up_nothing_else(client_factory: Callable[..., Any]
         assert (await first).status_code == 200
 
 
+async def test_texts_that_a_client_sends_hold_up_no_search(
+    client_factory: Callable[..., Any], embedder: GatedEmbedder
+) -> None:
+    async with client_factory(searches_at_once=1, search_wait_s=0.05) as client:
+        first = rerank(client)
+        await reached(embedder)
+        assert (await client.post("/api/v1/search", json={**QUESTION, "mode": "sparse"})).status_code == 200
+        embedder.unblocked.set()
+        assert (await first).status_code == 200
+
+
 async def test_a_place_is_free_again_after_a_fault_and_after_a_client_that_went(
     client_factory: Callable[..., Any], embedder: GatedEmbedder
 ) -> None:
@@ -169,7 +195,7 @@ async def test_openai_clients_are_refused_in_their_own_words(
     client_factory: Callable[..., Any], embedder: GatedEmbedder
 ) -> None:
     async with client_factory(searches_at_once=1, search_wait_s=0.05) as client:
-        first = search(client)
+        first = rerank(client)
         await reached(embedder)
         refused = await client.post("/v1/embeddings", content=b"")  # without a body its turn is at once
         assert refused.status_code == 429
@@ -236,10 +262,10 @@ async def test_a_burst_may_wait_and_what_goes_on_for_long_may_not() -> None:
     ("method", "path", "name"),
     [
         ("POST", "/api/v1/search", SEARCHES),
-        ("POST", "/v1/embeddings", SEARCHES),
-        ("POST", "/v1/rerank", SEARCHES),
-        ("POST", "/v2/rerank", SEARCHES),
-        ("POST", "/rerank", SEARCHES),
+        ("POST", "/v1/embeddings", TEXTS),
+        ("POST", "/v1/rerank", TEXTS),
+        ("POST", "/v2/rerank", TEXTS),
+        ("POST", "/rerank", TEXTS),
         ("GET", "/v2/nothing", OTHERS),
         ("POST", "/mcp", SEARCHES),
         ("GET", "/mcp", None),

@@ -1,0 +1,160 @@
+"""Bodies that are meant to cost much, or to be kept and break what is read later."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from access_application import OWN, AccessApplication, open_access_application
+
+from app.access.throttle import MAX_FAILURES_OF_ADDRESS
+from app.api.base_schemas import MAX_PARTS
+from app.api.bodies import MAX_PUBLIC_BYTES
+from app.documents.library import MAX_KEY_CHARACTERS, MAX_METADATA_CHARACTERS, check_metadata
+from app.errors import InputError
+from embedder.refinement_steps import MAX_INSTRUCTION_CHARACTERS
+
+FORM = {"content-type": "application/x-www-form-urlencoded"}
+JSON = {"content-type": "application/json"}
+SURROGATE = r"\ud800"
+TOO_LONG = "x" * (MAX_INSTRUCTION_CHARACTERS + 1)
+
+
+@pytest.fixture
+def application(toy_services: Any) -> Iterator[AccessApplication]:
+    toy_services.add("The cat sleeps on the sofa.", collection=OWN)
+    with open_access_application(toy_services) as application:
+        yield application
+
+
+def post(application: AccessApplication, path: str, body: object, who: str = "editor of own") -> Any:
+    text = body if isinstance(body, str) else json.dumps(body)
+    return application.client.post(path, content=text, headers={**JSON, **application.as_(who)})
+
+
+@pytest.mark.parametrize("path", ["/login", "/assets/x", "/feeds/x.atom"])
+def test_without_a_login_only_short_bodies_are_read(application: AccessApplication, path: str) -> None:
+
+    def body() -> Iterator[bytes]:
+        for _ in range(64):
+            yield b"&" * (MAX_PUBLIC_BYTES // 8)
+
+    assert application.client.post(path, content=b"&" * (MAX_PUBLIC_BYTES + 1), headers=FORM).status_code == 413
+    assert application.client.post("/login", content=body(), headers=FORM).status_code == 413
+    longest = application.client.post("/login", content=b"name=" + b"a" * (MAX_PUBLIC_BYTES - 5), headers=FORM)
+    assert longest.status_code == 422  # the name is too long, the body is not
+
+
+@pytest.mark.parametrize("beside", ["x[]=1", 'x="a', "@=1", "a b=1", "=", "ä=1".encode().decode("latin-1")])
+def test_no_cookie_of_another_program_hides_the_session(application: AccessApplication, beside: str) -> None:
+    password = {"name": "user-0", "password": "password of 0"}
+    session = application.client.post("/login", data=password).cookies["gircse_session"]
+    application.client.cookies.clear()
+    cookie = f"{beside}; gircse_session={session}".encode("latin-1")
+    assert application.client.get("/api/v1/me", headers={b"cookie": cookie}).json()["name"] == "user-0"
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/api/v1/search", {"query": "cat", "collection": OWN, "instruction": TOO_LONG}),
+        ("/api/v1/search", {"query": "cat", "collection": OWN, "instruction": TOO_LONG, "mode": "sparse"}),
+        ("/api/v1/refine", {"text": "cat", "instruction": TOO_LONG}),
+        ("/api/v1/lenses", {"name": "long", "query_instruction": TOO_LONG}),
+        ("/api/v1/lenses", {"name": "long", "query_instruction": "x", "document_instruction": TOO_LONG}),
+        ("/api/v1/collections", {"name": f"{OWN}-new", "document_instruction": TOO_LONG}),
+    ],
+)
+def test_a_long_instruction_is_refused_before_it_is_read_or_kept(
+    application: AccessApplication, path: str, body: dict[str, Any]
+) -> None:
+    answer = post(application, path, body)
+    assert answer.status_code == 422
+    assert "20,001 characters" in answer.json()["detail"]
+
+
+def test_a_judgement_keeps_no_long_texts(application: AccessApplication) -> None:
+    (document,) = application.application.services.catalog.documents(OWN)
+    judgement = {"document_id": document.id, "query": "cat", "grade": 1}
+    for long in ({"query": "x" * 100_001}, {"instruction": TOO_LONG}):
+        assert post(application, "/api/v1/judgements", {**judgement, **long}).status_code == 422
+    assert post(application, "/api/v1/judgements", judgement).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/api/v1/saved-searches", '{"name": "kept", "request": {"query": "cat %s"}}'),
+        ("/api/v1/saved-searches", '{"name": "kept", "request": {"query": "cat", "filters": {"%s": "x"}}}'),
+        ("/api/v1/search", '{"query": "cat", "collection": "own", "values": ["a", "%s"]}'),
+        ("/api/v1/me/password", '{"current": "%s", "new": "a new password"}'),
+        ("/api/v1/users", '{"name": "berta", "password": "a new password%s"}'),
+        ("/api/v1/keys", '{"label": "%s"}'),
+    ],
+)
+def test_half_a_character_is_refused_wherever_it_is(application: AccessApplication, path: str, body: str) -> None:
+    answer = post(application, path, body % SURROGATE, who="admin")
+    assert answer.status_code == 422
+    assert "lone surrogate, U+D800" in answer.json()["detail"]
+    assert application.client.get("/api/v1/saved-searches", headers=application.as_("admin")).json() == []
+
+
+@pytest.mark.parametrize("wrap", [lambda many: many, lambda many: [many], lambda many: {"a": many}])
+def test_a_body_of_very_many_values_gets_one_error(application: AccessApplication, wrap: Any) -> None:
+    answer = post(application, "/api/v1/search", {"query": "cat", "like": wrap([1] * MAX_PARTS)})
+    assert answer.status_code == 422
+    assert answer.json()["detail"] == "body: the body has more than 20,000 values"
+
+
+@pytest.mark.parametrize("number", [10**309, -(10**400), float("inf"), float("-inf"), float("nan")])
+def test_numbers_that_no_index_holds_are_no_metadata(number: float) -> None:
+    with pytest.raises(InputError, match="finite number"):
+        check_metadata({"size": number})
+
+
+def test_metadata_is_short(application: AccessApplication) -> None:
+    for metadata, status in (
+        ({"size": 10**308, "is_new": True, "k" * MAX_KEY_CHARACTERS: "x" * 10_000}, 202),
+        ({"size": 10**309}, 422),
+        ({"note": "x" * (MAX_METADATA_CHARACTERS + 1)}, 422),
+        ({"k" * (MAX_KEY_CHARACTERS + 1): "x"}, 422),
+    ):
+        new = {"collection": OWN, "text": "A dog.", "metadata": metadata}
+        assert post(application, "/api/v1/documents", new).status_code == status
+
+
+@pytest.mark.parametrize("metadata", ["[" * 100_000, '{"a":' + "9" * 5_000 + "}", '{"a":"\\ud800"}', '{"a":1e999}'])
+def test_metadata_of_a_form_that_no_parser_should_read(application: AccessApplication, metadata: str) -> None:
+    answer = application.client.post(
+        "/api/v1/documents",
+        data={"collection": OWN, "metadata": metadata},
+        files={"file": ("a.txt", b"A dog.")},
+        headers=application.as_("editor of own"),
+    )
+    assert answer.status_code == 422
+
+
+def test_the_password_behind_a_session_cannot_be_guessed(application: AccessApplication) -> None:
+    client = application.client
+    client.post("/login", data={"name": "user-0", "password": "password of 0"})
+    said = [
+        client.post("/api/v1/me/password", json={"current": f"guess {number}", "new": "a new password"}).status_code
+        for number in range(MAX_FAILURES_OF_ADDRESS)
+    ]
+    assert said == [403] * MAX_FAILURES_OF_ADDRESS
+    refused = client.post("/api/v1/me/password", json={"current": "password of 0", "new": "a new password"})
+    assert refused.status_code == 429
+    assert int(refused.headers["retry-after"]) > 0
+    client.cookies.clear()
+    client.post("/login", data={"name": "user-1", "password": "password of 1"})
+    other = {"current": "password of 1", "new": "a new password"}
+    assert client.post("/api/v1/me/password", json=other).status_code == 204
+
+
+@pytest.mark.parametrize("path", ["/", "/api/v1/me", "/api/v1/documents?collection=own", "/config"])
+def test_no_cache_keeps_what_is_private(application: AccessApplication, path: str) -> None:
+    answer = application.client.get(path, headers=application.as_("reader of own"))
+    assert answer.status_code == 200
+    assert answer.headers["cache-control"] == "private, no-cache"
