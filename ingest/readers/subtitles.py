@@ -11,8 +11,8 @@ from ingest.readers.limits import ReadLimits
 from ingest.readers.text import decode_text
 
 _TIMES = re.compile(r"\s*(?:\d+:)?\d\d?:\d\d[.,]\d{1,3}\s*-->\s*(?:\d+:)?\d\d?:\d\d[.,]\d{1,3}.*")
-_SPEAKER = re.compile(r"<v(?:\.[\w.-]+)?\s+([^>]+)>")
-_SIGNS = re.compile(r"</?[a-zA-Z][^>]*>|<\d[\d:.]*>|\{\\[^}]*\}")
+_SPEAKER = re.compile(r"<v(?:\.[\w.-]++)?\s++([^<>]++)>")
+_SIGNS = re.compile(r"</?[a-zA-Z][^<>]*+>|<\d[\d:.]*+>|\{\\[^{}]*+\}")
 _BLOCKS = re.compile(r"\n[ \t]*\n")
 _NO_CUES = ("NOTE", "STYLE", "REGION")
 _SENTENCE_ENDS = (".", "!", "?", "…", "。", "！", "？", '"', "”", "»")
