@@ -12,9 +12,9 @@ from ingest.readers.text import decode_text
 
 _TIME = r"(?:\d+:)?\d{1,2}:\d\d(?:[.,:]\d{1,3})?"
 _TIMES = re.compile(rf"\s*{_TIME}\s*-{{1,2}}>\s*{_TIME}(?:\s.*)?")
-_SPEAKER = re.compile(r"<v(?:\.[\w.-]+)?\s+([^>]+)>")
-_SIGNS = re.compile(r"</?[a-zA-Z][^>]*>|<\d[\d:.]*>|\{\\[^}]*\}")
-_BLOCKS = re.compile(r"\n(?:[ \t]*\n)+")
+_SPEAKER = re.compile(r"<v(?:\.[\w.-]++)?\s++([^<>]++)>")
+_SIGNS = re.compile(r"</?[a-zA-Z][^<>]*+>|<\d[\d:.]*+>|\{\\[^{}]*+\}")
+_BLOCKS = re.compile(r"\n(?:[ \t]*+\n)+")
 _NO_CUE = re.compile(r"(?:NOTE|STYLE|REGION)(?:\s|\Z)")
 _SENTENCE_ENDS = (".", "!", "?", "…", "。", "！", "？", '"', "”", "»")
 

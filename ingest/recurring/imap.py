@@ -27,7 +27,7 @@ _PORT = 993
 _STEP_TIMEOUT_S = 60.0
 _INBOX = "INBOX"
 _MARK = ItemMark("message")  # the same for every message: they never change
-_LISTED = re.compile(rb'\((?P<flags>[^)]*)\) (?:"(?:\\.|[^"])*"|NIL) (?P<name>.+)', re.DOTALL)
+_LISTED = re.compile(rb'\((?P<flags>[^)]*)\) (?:"(?:\\.|[^"\\])*+"|NIL) (?P<name>.+)', re.DOTALL)
 _UID, _SIZE = re.compile(rb"\bUID (\d+)"), re.compile(rb"\bRFC822\.SIZE (\d+)")
 _ITEM = re.compile(r"/(?P<folder>[^;/]+);UIDVALIDITY=(?P<validity>\d+)/;UID=(?P<uid>\d+)")
 
