@@ -151,7 +151,7 @@ class _BinaryWorkbook:
                 if identity in relations:
                     yield name, relations[identity].target
                 else:
-                    self._package.left_out.append(f"{self._part}: A sheet has no part.")
+                    self._package.note(self._part, "A sheet has no part.")
 
     def _formats_of(self) -> CellFormats:
         styles = new_element("styleSheet")
@@ -199,7 +199,7 @@ class _BinaryWorkbook:
             else:
                 self._add_cell(record, cells)
         if self._unknown:
-            self._package.left_out.append(f"{part}: The texts of {self._unknown:,} cells are missing.")
+            self._package.note(part, f"The texts of {self._unknown:,} cells are missing.")
 
     def _borders(self, part: str) -> Iterator[int]:
         """The first rows of declared tables, and the rows after them."""

@@ -146,12 +146,24 @@ def _notes(
 ) -> dict[str, MetadataValue]:
     """Notes about embedded objects, lists and automatic numbers that are not read, as many as there are, and about what
     embedded files themselves leave out."""
-    notes = [f"{embedded} embedded objects are not read."] if embedded else []
-    notes += [f"Lists whose automatic numbers or bullets are not read: {lists}."] if lists else []
-    notes += [f"Automatic numbers that are not read: {numbers}."] if numbers else []
+    notes = [_object_notes(embedded)] if embedded else []
+    notes += [_list_notes(lists)] if lists else []
+    notes += [_number_notes(numbers)] if numbers else []
     notes += left_out
     count = embedded + lists + numbers + len(left_out)
     return {"skipped_parts": count, "skipped": "\n".join(notes)} if notes else {}
+
+
+def _object_notes(count: int) -> str:
+    return f"Embedded objects that are not read: {count}."
+
+
+def _list_notes(count: int) -> str:
+    return f"Lists whose automatic numbers or bullets are not read: {count}."
+
+
+def _number_notes(count: int) -> str:
+    return f"Automatic numbers that are not read: {count}."
 
 
 def _count(part: Any, is_counted: Callable[[Mapping[str, Any]], bool]) -> int:

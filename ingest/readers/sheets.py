@@ -93,7 +93,7 @@ def embedded_in(package: Package, part: str, shown_files: ShownFiles) -> Iterato
     for name in chain(package.related(part, "package"), package.related(part, "oleObject")):
         text = shown_files.text(name)
         if text is None:
-            package.left_out.append(f"{part}: An embedded file is not read ({name}).")
+            package.note(part, f"An embedded file is not read ({name}).")
         else:
             yield from blocks_of(text)
 
@@ -200,7 +200,7 @@ class _Workbook:
             while element.getprevious() is not None:
                 del element.getparent()[0]
         if unknown:
-            self._package.left_out.append(f"{part}: {unknown:,} formulas without a value are not read.")
+            self._package.note(part, f"Formulas without a value that are not read: {unknown:,}.")
 
     def _borders(self, part: str) -> Iterator[int]:
         """The first rows of declared tables, and the rows after them."""

@@ -292,7 +292,7 @@ class TestValues:
         part = "xl/worksheets/sheet1.xml"
         files[part] = files[part].replace(b"<f>1+1</f>", b'<f t="shared" si="0"/>')
         found = read_document(zip_of(files), uri="a.xlsx")
-        assert "1 formulas without a value" in str(found.metadata["skipped"])
+        assert "Formulas without a value that are not read: 1." in str(found.metadata["skipped"])
 
     def test_formats(self):
         values = (

@@ -129,7 +129,7 @@ def test_embedded_objects_are_counted() -> None:
     objects: Tree = {"MBD0001": {"Package": b"x", "MBD0002": {"Inner": b"y"}}, "MBD0003": {"CONTENTS": b"z"}}
     found = read_document(compound_file({"Workbook": stream, "Other": {"A": b"x"}, **objects}), uri="a.xls")
     assert found.text.split("\n\n")[-1] == "City: Rome"
-    assert found.metadata == {"skipped_parts": 2, "skipped": "2 embedded objects are not read."}
+    assert found.metadata == {"skipped_parts": 2, "skipped": "Embedded objects that are not read: 2."}
 
 
 @pytest.mark.parametrize("data", [b"", b"\xd0\xcf\x11\xe0", b"no workbook", compound_file({"Other": b"x"})])
