@@ -13,7 +13,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lxml import etree
-from lxml.etree import Element, SubElement
 from office_files import CHART, NAMES, OFFICE, series
 from openpyxl.comments import Comment
 from openpyxl.worksheet.table import Table
@@ -21,6 +20,7 @@ from openpyxl.worksheet.worksheet import Worksheet
 from sample_files import unzipped, workbook, zip_of
 
 from app.errors import DocumentError
+from ingest.readers.cell_dates import EPOCH
 from ingest.readers.cell_values import CellFormats
 from ingest.readers.charts import chart_blocks
 from ingest.readers.csv_tables import split_rows
@@ -373,12 +373,9 @@ class TestValues:
     )
     def test_no_format_stops_the_reader(self, value, form):
         code = "".join(form)
-        styles = Element("styleSheet")
-        SubElement(SubElement(styles, "numFmts"), "numFmt", numFmtId="200", formatCode=code)
-        SubElement(SubElement(styles, "cellXfs"), "xf", numFmtId="200")
-        formats = CellFormats(styles, is_1904=False)
-        assert isinstance(formats.shown(value, "0"), str)
-        assert value in formats.shown_text(value, "0")
+        formats = CellFormats({200: code}, [200], epoch=EPOCH)
+        assert isinstance(formats.shown(value, 0), str)
+        assert value in formats.shown_text(value, 0)
 
     @pytest.mark.parametrize("suffix", [".xlsm", ".xltx", ".xltm"])
     def test_other_suffixes(self, suffix):
