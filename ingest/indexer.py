@@ -259,9 +259,9 @@ def _known(spans: Iterable[Span], unknown: Skipped) -> Iterator[Span]:
         if span.has_tokens:
             yield span
         else:
-            where = f"Characters {span.start} to {span.end}"
+            where = f"Characters {span.start}–{span.end}"
             place = f"{where}, page {span.page}" if span.page is not None else where
-            unknown.add(place, "the model has no tokens for them")
+            unknown.note(place, "the model has no tokens for them")
 
 
 def split_text(text: SpooledText, split: Splitter, *, path: HeadingPath | None = None) -> Iterator[Span]:

@@ -30,7 +30,14 @@ MARKED_ELSEWHERE = ("app/wiring/about.py",)
 _SCRIPT = re.compile(r"""\btext\((["'])(.+?)\1""")
 _PLACEHOLDER = re.compile(r"\{[^{}]*\}")
 
-UNSEEN = ("child", "messages", "outlook")  # readers whose messages only other modules see
+UNSEEN = (
+    "child",
+    "compound_files",
+    "doc_lists",
+    "embedded_objects",
+    "messages",
+    "outlook",
+)  # readers whose messages only other modules see
 # Without modules whose messages appear only on the command line, or concern archives, backups, users and keys.
 CORE = (
     *(f"app/access/{name}.py" for name in ("authorizer", "logins", "quotas", "sign_in", "throttle")),
@@ -120,8 +127,9 @@ def find_messages(root: Path) -> Iterator[tuple[str, str]]:
 
 
 def messages_of_python(code: str) -> Iterator[str]:
-    """First arguments of errors and of functions that make them, results of functions named `…_reason` and `…_notes`,
-    the texts of variables in these, and all texts in constants named `…_REASONS`.
+    """First arguments of errors and of functions that make them, reasons of notes about what is left out, results of
+    functions named `…_reason` and `…_notes`, the texts of variables in these, and all texts in constants named
+    `…_REASONS`.
     """
     tree = ast.parse(code)
     constants = _assigned(tree.body)
@@ -138,6 +146,8 @@ def messages_of_python(code: str) -> Iterator[str]:
             message: ast.expr | None = None
             if isinstance(node, ast.Call) and node.args and _makes_an_error(node.func):
                 message = node.args[0]
+            elif isinstance(node, ast.Call) and _notes_what_is_left_out(node):
+                message = node.args[1]
             elif isinstance(node, (ast.Return, ast.Yield)) and function.name.endswith(("_reason", "_notes")):
                 message = node.value
             if message is not None:
@@ -150,6 +160,11 @@ def _makes_an_error(function: ast.expr) -> bool:
     if name in FOR_THE_LOG:
         return False
     return name in ("cls", "super().__init__", *MAKING_ERRORS) or name.removesuffix(".of").endswith("Error")
+
+
+def _notes_what_is_left_out(call: ast.Call) -> bool:
+    """Whether it is `….note(place, reason)` or `….skip(place, reason)`."""
+    return isinstance(call.func, ast.Attribute) and call.func.attr in ("note", "skip") and len(call.args) == 2
 
 
 def _assigned(nodes: list[ast.stmt] | list[ast.AST]) -> dict[str, ast.expr]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import cache
+from operator import ne
 from string import Formatter
 
 from ui.language import ENGLISH, current_language, read_catalog
@@ -18,6 +19,9 @@ KINDS_FILE = "ingest/readers/kinds.py"  # names of formats: too short to be reco
 KIND_FIELDS = ("kind", "container", "what")
 NOTES_FIELD = "reasons"  # lines of a place and a reason each
 MAX_CHARS = 4_000  # longer ones stay as they are
+_MOST_COLONS = 20  # of a note; more are in a name
+_NUMBERED = re.compile(r"[A-Za-z]+ [\d–,]+(?:, [A-Za-z]+ [\d–,]+)*")
+_SENTENCE_END = re.compile(r"(?<=[.)]) (?=[^ ])")
 
 
 def translate_message(message: str) -> str:
@@ -43,15 +47,43 @@ def _value(name: str, value: str) -> str:
     return "\n".join(map(_note, value.split("\n"))) if name == NOTES_FIELD else translate_message(value)
 
 
+def translate_note(note: str) -> str:
+    """Translates a line about what was left out of a document: a message, or a place and a reason."""
+    if current_language() == ENGLISH or len(note) > MAX_CHARS:
+        return note
+    translated = translate_message(note)
+    return _note(note) if translated == note else translated
+
+
 def _note(line: str) -> str:
-    """A line `place: reason` with its reason translated, which may be the first sentence of a message. The place may
-    have colons, too."""
-    for end in re.finditer(": ", line):
-        reason = line[end.end() :]
-        for known in (_messages(current_language()), _first_sentences(current_language())):
-            if (translated := _translated(reason, known)) != reason:
-                return line[: end.end()] + translated
+    """A line `place: reason` with its reason translated, which may be the first sentence of a message, or several
+    notes. The place may have colons, too."""
+    language = current_language()
+    for end in list(re.finditer(": ", line))[:_MOST_COLONS]:
+        if translated := _reason(line[end.end() :], language):
+            return f"{_place(line[: end.start()])}: {translated}"
     return line
+
+
+def _reason(reason: str, language: str) -> str:
+    """The reason of a note translated: several notes, a message, or the first sentence of one; empty if unknown."""
+    notes = _SENTENCE_END.split(reason, _MOST_COLONS)
+    if len(notes) > 1:
+        translated = list(map(translate_note, notes))
+        if all(map(ne, notes, translated)):
+            return " ".join(translated)
+    for known in (_messages(language), _first_sentences(language)):
+        if (whole := _translated(reason, known)) != reason:
+            return whole
+    return ""
+
+
+def _place(place: str) -> str:
+    """A place with its words translated: `Characters 3–9, page 2`."""
+    if not _NUMBERED.fullmatch(place):
+        return place
+    kinds = _kinds(current_language())
+    return re.sub(r"\w+(?= )", lambda word: kinds.get(word[0], word[0]), place)
 
 
 @cache

@@ -42,5 +42,5 @@ def bound_memory(site: gr.Blocks) -> None:
             del event_ids[next(iter(event_ids))]
         return pushed
 
-    site.process_api = process_and_forget  # type: ignore[method-assign]
+    site.process_api = process_and_forget  # type: ignore[method-assign, assignment]
     queue.push = push_if_read  # type: ignore[method-assign]

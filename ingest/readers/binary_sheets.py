@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import re
 import struct
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import NamedTuple, TypeVar
 
-from lxml.etree import Element as new_element
-from lxml.etree import SubElement
-
 from app.types.texts import ExtractedText
+from ingest.readers.cell_dates import EPOCH, EPOCH_1904
 from ingest.readers.cell_values import CellFormats, error_text, packed_number
 from ingest.readers.grids import render_rows
 from ingest.readers.limits import ReadLimits
@@ -47,7 +44,6 @@ _FORMULAS = {8: _STRING, 9: _REAL, 10: _BOOLEAN, 11: _ERROR}
 _CELLS = {_BLANK, _RK, _ERROR, _BOOLEAN, _REAL, _STRING, _SHARED, _RICH}
 _MAX_ROW = 1_048_576
 _NO_STRING = 0xFFFFFFFF
-_NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _T = TypeVar("_T")
 
 
@@ -151,17 +147,16 @@ class _BinaryWorkbook:
                 if identity in relations:
                     yield name, relations[identity].target
                 else:
-                    self._package.left_out.append(f"{self._part}: A sheet has no part.")
+                    self._package.note(self._part, "A sheet has no part.")
 
     def _formats_of(self) -> CellFormats:
-        styles = new_element("styleSheet")
-        formats, styled = SubElement(styles, "numFmts"), SubElement(styles, "cellXfs")
+        codes, styles = dict[int, str](), list[int]()
         for number, code in self._of_parts(self._part, "styles", _number_formats):
             if code is None:
-                SubElement(styled, "xf", numFmtId=str(number))
+                styles.append(number)
             else:
-                SubElement(formats, "numFmt", numFmtId=str(number), formatCode=_NOT_IN_XML.sub("", code))
-        return CellFormats(styles, is_1904=self._is_1904)
+                codes[number] = code
+        return CellFormats(codes, styles, epoch=EPOCH_1904 if self._is_1904 else EPOCH)
 
     def _sheet(self, part: str) -> Iterator[Block]:
         data = self._package.read(part)
@@ -199,7 +194,7 @@ class _BinaryWorkbook:
             else:
                 self._add_cell(record, cells)
         if self._unknown:
-            self._package.left_out.append(f"{part}: The texts of {self._unknown:,} cells are missing.")
+            self._package.note(part, f"The texts of {self._unknown:,} cells are missing.")
 
     def _borders(self, part: str) -> Iterator[int]:
         """The first rows of declared tables, and the rows after them."""
@@ -213,11 +208,11 @@ class _BinaryWorkbook:
         at = 0 if record.kind in _SHORT else 4
         column = record.numbers("I")[0] if at else len(cells)
         style = record.numbers("I", at)[0] & 0xFFFFFF
-        text = self._text(kind, record, at + 4, str(style))
+        text = self._text(kind, record, at + 4, style)
         cells += [""] * (min(column, MAX_COLUMN - 1) - len(cells))
         cells.append(text)
 
-    def _text(self, kind: int, record: _Record, at: int, style: str) -> str:
+    def _text(self, kind: int, record: _Record, at: int, style: int) -> str:
         """The text that the cell shows."""
         if kind == _BLANK:
             return ""

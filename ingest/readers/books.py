@@ -61,9 +61,9 @@ def _body(archive: zipfile.ZipFile, chapter: str, lost: Skipped) -> list[Block]:
     try:
         return read_body(archive.read(chapter))
     except DocumentError as error:
-        lost.add(chapter, str(error))
+        lost.note(chapter, str(error))
     except parser_errors() as error:
-        lost.add(chapter, str(damaged("chapter", error)))
+        lost.note(chapter, str(damaged("chapter", error)))
     return []
 
 
@@ -99,9 +99,9 @@ def _chapters(package: Element, names: _Names, lost: Skipped) -> Iterator[str]:
         item = items.get(identity)
         href = item.get("href", "") if item is not None else ""
         if item is None or not href:
-            lost.add(f"spine, {identity}", "The list of files has no such chapter.")
+            lost.note(f"spine, {identity}", "The list of files has no such chapter.")
         elif (found := names.find(href)) is None:
-            lost.add(unquote(href), "It is missing from the archive.")
+            lost.note(unquote(href), "It is missing from the archive.")
         elif _is_page(item):
             yield found
 

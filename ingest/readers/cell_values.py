@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
 from functools import lru_cache
 from operator import eq, ge, gt, le, lt, ne
 from typing import NamedTuple
 
-from ingest.readers.cell_dates import EPOCH, EPOCH_1904, shown_moment, shows_moment
+from ingest.readers.cell_dates import EPOCH, shown_moment, shows_moment
 from ingest.readers.opc import Element, attribute, first
 
 _DATES = {14: "yyyy-mm-dd", 15: "d-mmm-yy", 16: "d-mmm", 17: "mmm-yy", 22: "yyyy-mm-dd h:mm"}
@@ -24,6 +24,7 @@ _TIMES = {18: "h:mm AM/PM", 19: "h:mm:ss AM/PM", 20: "h:mm", 21: "h:mm:ss", 45: 
 _NUMBERS = {1: "0", 2: "0.00", 3: "#,##0", 4: "#,##0.00", 9: "0%", 10: "0.00%", 37: "#,##0", 38: "#,##0"}
 _NUMBERS |= {11: "0.00E+00", 39: "#,##0.00", 40: "#,##0.00", 46: "[h]:mm:ss"}
 BUILT_IN = {**_NUMBERS, **_DATES, **_TIMES}
+_NO_NUMBER = -1  # of a format
 _ERRORS = {0: "#NULL!", 7: "#DIV/0!", 15: "#VALUE!", 23: "#REF!", 29: "#NAME?", 36: "#NUM!", 42: "#N/A"}
 _LITERAL = re.compile(r'"[^"]*"|\\.|_.|\*.|\[[^\]]*\]')
 _QUOTED = re.compile(r'"[^"]*"|\\.')
@@ -47,27 +48,42 @@ _DIGITS = 15  # significant digits that a spreadsheet stores
 
 
 class CellFormats:
-    """The number formats of a workbook, by style index. `is_1904`: days are counted from 1904, not from 1900."""
+    """The number formats of a workbook, by style index."""
 
-    def __init__(self, styles: Element | None, *, is_1904: bool) -> None:
-        codes = dict(BUILT_IN)
-        for number_format in () if styles is None else styles.iter("{*}numFmt"):
-            if attribute(number_format, "numFmtId").isdecimal():
-                codes[int(attribute(number_format, "numFmtId"))] = attribute(number_format, "formatCode")
+    def __init__(self, codes: Mapping[int, str], styles: Sequence[int], *, epoch: datetime) -> None:
+        """`codes`: the formats of the workbook by their numbers; `styles`: of each style, the number of its format;
+        `epoch`: the day before the first."""
+        known = {**BUILT_IN, **codes}
+        self._codes = [known.get(number, "") for number in styles]
+        self.epoch = epoch
+
+    @classmethod
+    def of_styles(cls, styles: Element | None, *, epoch: datetime) -> CellFormats:
+        """The formats in the part `styles` of a workbook of today."""
+        declared = () if styles is None else styles.iter("{*}numFmt")
+        codes = {_number_of(each): attribute(each, "formatCode") for each in declared}
         formats = first(styles, "cellXfs")
-        numbers = [] if formats is None else [attribute(xf, "numFmtId") for xf in formats.iterchildren("{*}xf")]
-        self._codes = [codes.get(int(number), "") if number.isdecimal() else "" for number in numbers]
-        self._epoch = EPOCH_1904 if is_1904 else EPOCH
+        used = () if formats is None else formats.iterchildren("{*}xf")
+        codes.pop(_NO_NUMBER, None)
+        return cls(codes, list(map(_number_of, used)), epoch=epoch)
 
-    def shown(self, text: str, style: str) -> str:
+    def code(self, style: int) -> str:
+        """The format with the index `style`; empty for the general one, and for unknown ones."""
+        return self._codes[style] if 0 <= style < len(self._codes) else ""
+
+    def shown(self, text: str, style: int) -> str:
         """The number `text` in the format with index `style`; unformatted without a known format."""
-        code = self._codes[int(style)] if style.isdecimal() and int(style) < len(self._codes) else ""
-        return formatted_value(text, code, self._epoch)
+        return formatted_value(text, self.code(style), self.epoch)
 
-    def shown_text(self, text: str, style: str) -> str:
+    def shown_text(self, text: str, style: int) -> str:
         """The text in the format with index `style`, which may add words: `"Nr. "@`."""
-        code = self._codes[int(style)] if style.isdecimal() and int(style) < len(self._codes) else ""
+        code = self.code(style)
         return _around_text(_sections(code)).replace("@", text) if "@" in code and text else text
+
+
+def _number_of(element: Element) -> int:
+    number = attribute(element, "numFmtId")
+    return int(number) if number.isdecimal() else _NO_NUMBER
 
 
 class _Condition(NamedTuple):
@@ -101,8 +117,9 @@ def formatted_value(text: str, code: str, epoch: datetime = EPOCH) -> str:
     if section is None:
         return shown_number(text)
     if shows_moment(section.code):
-        shown = shown_moment(abs(value) if section.is_unsigned else value, section.code, epoch)
-        return shown if shown and int(value) in _DAYS else shown_number(text)
+        if int(value) not in _DAYS:
+            return shown_number(text)
+        return shown_moment(abs(value) if section.is_unsigned else value, section.code, epoch) or shown_number(text)
     return _power(value, section.code) or _number(text, section)
 
 

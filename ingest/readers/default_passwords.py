@@ -64,7 +64,7 @@ def _package(stream: BinaryIO) -> BinaryIO:
                 raise protected
         decrypted = _decrypted(stream, verify_password=True)
     except (FileFormatError, ParseError, ExpatError, *parser_errors()) as error:
-        raise damaged("file", error) from error
+        raise damaged("document", error) from error
     if decrypted is None:
         raise protected
     return decrypted

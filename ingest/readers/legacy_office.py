@@ -28,7 +28,7 @@ from ingest.readers.slides import check_slides, join_pages
 from ingest.readers.tables import join_blocks
 from ingest.readers.xls_cells import XlsCells
 from ingest.readers.xls_drawings import XlsDrawings
-from ingest.readers.xls_records import Sheet, XlsRecords
+from ingest.readers.xls_records import Sheet, XlsRecords, without_formats
 
 try:
     from office_oxide import Document, OfficeOxideError
@@ -103,8 +103,10 @@ def read_xls(data: bytes, limits: ReadLimits, read_member: ReadMember) -> Extrac
     if records.is_encrypted:
         raise _protected("Excel workbook")
     try:
-        with _Panics("Excel workbook"), CalamineWorkbook.from_filelike(io.BytesIO(data)) as workbook:
-            blocks = list(_sheets(workbook, records))
+        try:
+            blocks = _blocks_of_sheets(data, records)
+        except (OverflowError, DocumentError):  # the library makes dates of numbers that are none
+            blocks = _blocks_of_sheets(without_formats(data), records)
     except PasswordError as error:
         raise _protected("Excel workbook") from error
     except CalamineError as error:
@@ -146,12 +148,24 @@ def _notes(
 ) -> dict[str, MetadataValue]:
     """Notes about embedded objects, lists and automatic numbers that are not read, as many as there are, and about what
     embedded files themselves leave out."""
-    notes = [f"{embedded} embedded objects are not read."] if embedded else []
-    notes += [f"Lists whose automatic numbers or bullets are not read: {lists}."] if lists else []
-    notes += [f"Automatic numbers that are not read: {numbers}."] if numbers else []
+    notes = [_object_notes(embedded)] if embedded else []
+    notes += [_list_notes(lists)] if lists else []
+    notes += [_number_notes(numbers)] if numbers else []
     notes += left_out
     count = embedded + lists + numbers + len(left_out)
     return {"skipped_parts": count, "skipped": "\n".join(notes)} if notes else {}
+
+
+def _object_notes(count: int) -> str:
+    return f"Embedded objects that are not read: {count}."
+
+
+def _list_notes(count: int) -> str:
+    return f"Lists whose automatic numbers or bullets are not read: {count}."
+
+
+def _number_notes(count: int) -> str:
+    return f"Automatic numbers that are not read: {count}."
 
 
 def _count(part: Any, is_counted: Callable[[Mapping[str, Any]], bool]) -> int:
@@ -248,6 +262,11 @@ def _row(row: Mapping[str, Any], label: Callable[[str], str]) -> list[str]:
         cells.append("\n".join(block.text for block in _blocks(cell.get("content") or (), label)))
         cells += [SPANNED] * (min(cell.get("col_span") or 1, 64) - 1)
     return cells
+
+
+def _blocks_of_sheets(data: bytes, records: XlsRecords) -> list[Block]:
+    with _Panics("Excel workbook"), CalamineWorkbook.from_filelike(io.BytesIO(data)) as workbook:
+        return list(_sheets(workbook, records))
 
 
 def _sheets(workbook: CalamineWorkbook, records: XlsRecords) -> Iterator[Block]:

@@ -99,7 +99,7 @@ class Members:
             return
         self.read_count += 1
         if missing := left_out(extracted.metadata):
-            self._partly.add(name, " ".join(missing))
+            self._partly.note(name, " ".join(missing))
         self._write(f"# {name}", level=self._level)
         begin = self._characters
         self._write(extracted.text)
@@ -123,7 +123,7 @@ class Members:
 
     def skip(self, name: str, reason: str) -> None:
         what, _, _ = reason.partition(". ")  # without the advice, which would fill the list
-        self._skipped.add(_shown(name), what)
+        self._skipped.note(_shown(name), what)
 
     @property
     def has_any(self) -> bool:

@@ -65,7 +65,7 @@ def _blocks(notebook: dict[str, Any], limits: ReadLimits, cut: Skipped) -> Itera
         for output in cell.get("outputs") or ():
             if isinstance(output, dict) and (text := _output(output, limits).strip("\n")).strip():
                 if len(text) > _MOST_OUTPUT:
-                    cut.add(f"Cell {number}", f"the output beyond {_MOST_OUTPUT:,} characters")
+                    cut.note(f"Cell {number}", f"The output beyond {_MOST_OUTPUT:,} characters is left out.")
                 yield Block(text[:_MOST_OUTPUT])
 
 

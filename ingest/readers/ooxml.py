@@ -102,7 +102,8 @@ class Walk:
             yield from blocks_of(text)
         elif tag in (*_FILES, "control"):
             kind = attribute(element, "ProgID") or attribute(element, "progId") or attribute(element, "name")
-            self._package.left_out.append(f"{self._part}: An embedded file is not read{f' ({kind})' if kind else ''}.")
+            reason = f"An embedded file is not read ({kind})." if kind else "An embedded file is not read."
+            self._package.note(self._part, reason)
             yield from self.blocks(element)
         else:
             yield from self.blocks(element)

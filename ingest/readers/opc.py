@@ -18,6 +18,7 @@ from lxml import etree
 from app.errors import DocumentError
 from app.types.documents import MetadataValue
 from ingest.readers.package import iso_date
+from ingest.readers.skipped import first_notes
 
 Element: TypeAlias = etree._Element
 
@@ -34,7 +35,6 @@ DAMAGED_PART = (
     RuntimeError,
 )
 
-_MOST_NOTES = 5  # notes about parts that were left out
 _LIBRARIES = {"python-docx", "python-pptx", "openpyxl"}  # default authors that libraries write
 # Ids are not collected: a document in which one stands twice would be refused, and Office programs open it.
 _PARSER = etree.XMLParser(
@@ -54,6 +54,7 @@ class Package:
         self._archive = zipfile.ZipFile(io.BytesIO(data))
         self._names = {name.replace("\\", "/").lower(): name for name in self._archive.namelist()}
         self.left_out: list[str] = []
+        self._damaged: set[tuple[str, type[Exception]]] = set()
         self._relations: dict[str, Mapping[str, Relation]] = {}
 
     def main_part(self, default: str) -> str:
@@ -79,9 +80,13 @@ class Package:
 
     def leave_out(self, part: str, error: Exception) -> None:
         """Notes, once, that a part could not be parsed, or not to its end."""
-        note = f"{part}: It is missing or damaged ({type(error).__name__})."
-        if note not in self.left_out:
-            self.left_out.append(note)
+        if (part, type(error)) not in self._damaged:
+            self._damaged.add((part, type(error)))
+            self.note(part, f"It is missing or damaged ({type(error).__name__}).")
+
+    def note(self, place: str, reason: str) -> None:
+        """Notes why something is left out, and where."""
+        self.left_out.append(f"{place}: {reason}")
 
     def relations(self, part: str) -> Mapping[str, Relation]:
         if part not in self._relations:
@@ -119,9 +124,7 @@ class Package:
         """Metadata about parts that were left out: their number, and the first five notes."""
         if not self.left_out:
             return {}
-        more = len(self.left_out) - _MOST_NOTES
-        notes = "\n".join(self.left_out[:_MOST_NOTES]) + (f"\nand {more:,} more" if more > 0 else "")
-        return {"skipped_parts": len(self.left_out), "skipped": notes}
+        return {"skipped_parts": len(self.left_out), "skipped": first_notes(self.left_out, len(self.left_out))}
 
 
 def parse_part(data: bytes) -> Element:

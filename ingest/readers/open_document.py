@@ -208,7 +208,7 @@ class _Walk:
             if tag == "object-ole" and (embedded := self._shown_files.text(place)) is not None:
                 yield from blocks_of(embedded)
             else:
-                self._package.left_out.append(f"{place}: An embedded file is not read.")
+                self._package.note(place, "An embedded file is not read.")
         elif tag == "object" and self._package:
             yield from self._object(self._package, attribute(element, "href"))
         else:
@@ -301,7 +301,9 @@ class _Walk:
                 cells.pop()
             times = int(attribute(row, "number-rows-repeated") or 1)
             if cells and times > _MAX_REPEATED and self._package:
-                self._package.left_out.append(f"{attribute(table, 'name')}: {times - _MAX_REPEATED:,} equal rows.")
+                self._package.note(
+                    attribute(table, "name"), f"Equal rows that are left out: {times - _MAX_REPEATED:,}."
+                )
             for _ in range(min(times, _MAX_REPEATED) if cells else 1):
                 yield list(cells)
         for shape in table.iterchildren("{*}shapes"):

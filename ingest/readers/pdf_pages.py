@@ -111,7 +111,7 @@ def attachments_of(document: pdfium.PdfDocument) -> Skipped:
             name = document.get_attachment(at).get_name()
         except pdfium.PdfiumError:
             name = f"Attachment {at + 1}"
-        skipped.add(name, "A file embedded in the PDF is not read. Save it and add it.")
+        skipped.note(name, "A file embedded in the PDF is not read. Save it and add it.")
     return skipped
 
 

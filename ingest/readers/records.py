@@ -47,7 +47,7 @@ def read_json_lines(stream: BinaryIO, limits: ReadLimits, charset: str) -> Opene
             try:
                 value = _parse(line, f"Line {number:,}")
             except DocumentError as error:
-                skipped.add(f"Line {number}", str(error.__cause__ or error))
+                skipped.note(f"Line {number}", f"It is not valid JSON ({error.__cause__ or error}).")
                 if not good and len(skipped) >= _MOST_BAD_LINES:
                     raise  # not JSON lines
                 continue

@@ -10,6 +10,7 @@ from itertools import chain
 from lxml import etree
 
 from app.types.texts import ExtractedText
+from ingest.readers.cell_dates import EPOCH, EPOCH_1904
 from ingest.readers.cell_values import CellFormats
 from ingest.readers.grids import SPANNED, render_rows
 from ingest.readers.limits import ReadLimits
@@ -94,7 +95,7 @@ def embedded_in(package: Package, part: str, shown_files: ShownFiles) -> Iterato
     for name in chain(package.related(part, "package"), package.related(part, "oleObject")):
         text = shown_files.text(name)
         if text is None:
-            package.left_out.append(f"{part}: An embedded file is not read ({name}).")
+            package.note(part, f"An embedded file is not read ({name}).")
         else:
             yield from blocks_of(text)
 
@@ -143,11 +144,9 @@ class _Workbook:
         self._root = package.root(self._part)
         strings = self._first("sharedStrings")
         self._strings = [] if strings is None else [_text_of(item) for item in strings.iterchildren("{*}si")]
-        is_1904 = first(self._root, "workbookPr")
-        self._formats = CellFormats(
-            self._first("styles"),
-            is_1904=is_1904 is not None and attribute(is_1904, "date1904") in ("1", "true", "on"),
-        )
+        properties = first(self._root, "workbookPr")
+        has_1904 = attribute(properties, "date1904") in ("1", "true", "on")
+        self._formats = CellFormats.of_styles(self._first("styles"), epoch=EPOCH_1904 if has_1904 else EPOCH)
         self._people = people_of(package, self._part)
 
     def blocks(self) -> Iterator[Block]:
@@ -201,7 +200,7 @@ class _Workbook:
             while element.getprevious() is not None:
                 del element.getparent()[0]
         if unknown:
-            self._package.left_out.append(f"{part}: {unknown:,} formulas without a value are not read.")
+            self._package.note(part, f"Formulas without a value that are not read: {unknown:,}.")
 
     def _borders(self, part: str) -> Iterator[int]:
         """The first rows of declared tables, and the rows after them."""
@@ -227,16 +226,22 @@ class _Workbook:
                 inline = child
         if kind == "s" and text.isdecimal():
             text = self._strings[int(text)] if int(text) < len(self._strings) else ""
-            return self._formats.shown_text(text, cell.get("s", ""))
+            return self._formats.shown_text(text, _style(cell))
         if kind == "inlineStr":
-            return "" if inline is None else self._formats.shown_text(_text_of(inline), cell.get("s", ""))
+            return "" if inline is None else self._formats.shown_text(_text_of(inline), _style(cell))
         if not text and formula is not None and kind != "str":
             return f"={formula.text}" if formula.text else None
         if kind == "b":
             return "TRUE" if text == "1" else "FALSE"
         if kind in ("str", "e", "d"):
             return text.removesuffix("T00:00:00") if kind == "d" else text
-        return self._formats.shown(text, cell.get("s", ""))
+        return self._formats.shown(text, _style(cell))
+
+
+def _style(cell: Element) -> int:
+    """The index of the cell's style; -1 for none."""
+    style = cell.get("s", "")
+    return int(style) if style.isdecimal() else -1
 
 
 def _merged_in(data: bytes) -> Iterator[tuple[int, int, int, int]]:

@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from app.types.documents import Metadata, MetadataValue
 
 _MAX_PLACES = 5
 _MAX_PLACE, _MAX_REASON = 200, 200
+
+
+def first_notes(notes: Sequence[str], count: int) -> str:
+    """The first five of the notes, a line each, and how many of the `count` notes are not among them."""
+    shown = notes[:_MAX_PLACES]
+    return "\n".join([*shown, *([_more_notes(count - len(shown))] if count > len(shown) else [])])
+
+
+def _more_notes(count: int) -> str:
+    return f"And {count:,} more places."
 
 
 class Skipped:
@@ -22,15 +34,14 @@ class Skipped:
     def __len__(self) -> int:
         return self._count
 
-    def add(self, place: str, reason: str) -> None:
+    def note(self, place: str, reason: str) -> None:
         self._count += 1
         if len(self._first) < _MAX_PLACES:
             self._first.append(f"{place[:_MAX_PLACE]}: {reason[:_MAX_REASON]}")
 
     @property
     def reasons(self) -> str:
-        more = self._count - len(self._first)
-        return "\n".join(self._first) + (f"\nand {more:,} more" if more > 0 else "")
+        return first_notes(self._first, self._count)
 
     def added_to(self, metadata: Metadata) -> Metadata:
         """`metadata` with these notes appended to earlier ones."""

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from ingest.readers.cell_values import error_text, formatted_value, packed_number
+from ingest.readers.cell_values import error_text, packed_number
 from ingest.readers.xls_records import Record, XlsRecords
 
 _NUMBER, _RK, _FORMULA, _SEVERAL_RK, _TRUTH_OR_ERROR = 0x0203, 0x027E, 0x0006, 0x00BD, 0x0205
@@ -19,14 +19,14 @@ _ERROR_OF_FORMULA, _NO_NUMBER = 2, 0xFFFF  # kind of a formula's value, and the 
 
 class _Number(NamedTuple):
     value: float
-    code: str  # of its format
+    style: int
 
 
 class XlsCells:
     """The numbers and errors of the cells of one sheet, by row and column, which are counted from 0."""
 
     def __init__(self, workbook: XlsRecords) -> None:
-        self._workbook = workbook
+        self._formats = workbook.formats
         self.numbers: Mapping[int, dict[int, _Number]] = defaultdict(dict)  # without those in the general format
         self.errors: Mapping[int, dict[int, str]] = defaultdict(dict)
 
@@ -58,7 +58,7 @@ class XlsCells:
         if value == "":
             return self.errors.get(row, {}).get(column)
         number = None if isinstance(value, bool | str) else self.numbers.get(row, {}).get(column)
-        return formatted_value(f"{number.value:.15g}", number.code, self._workbook.epoch) if number else None
+        return self._formats.shown(f"{number.value:.15g}", number.style) if number else None
 
     def _add_formula(self, record: Record) -> None:
         row, column, style = record.numbers("HHH")
@@ -69,5 +69,5 @@ class XlsCells:
             self.errors[row][column] = error_text(code)
 
     def _add_number(self, row: int, column: int, style: int, value: float) -> None:
-        if code := self._workbook.code(style):
-            self.numbers[row][column] = _Number(value, code)
+        if self._formats.code(style):
+            self.numbers[row][column] = _Number(value, style)

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from ingest.readers.cell_dates import EPOCH, EPOCH_1904
-from ingest.readers.cell_values import BUILT_IN
+from ingest.readers.cell_values import CellFormats
 from ingest.readers.code_pages import DEFAULT, codec_of_code_page
+from ingest.readers.compound_files import compound_file, folder_of
 from ingest.readers.containers import open_compound_file
 from ingest.readers.errors import parser_errors
 
@@ -66,9 +67,9 @@ class XlsRecords:
 
     def __init__(self, data: bytes) -> None:
         self.is_encrypted = self.is_biff_8 = False
-        self.epoch = EPOCH
+        self._epoch = EPOCH
         self.sheets: list[Sheet] = []
-        self._codes = dict(BUILT_IN)
+        self._codes: dict[int, str] = {}
         self._styles: list[int] = []  # number of the format, by style
         self._stream = _workbook(data)
         if len(self._stream) >= 6:
@@ -80,20 +81,17 @@ class XlsRecords:
                 self._add(record)
             except struct.error:
                 self.is_whole = False
+        self.formats = CellFormats(self._codes, self._styles, epoch=self._epoch)
 
     def records(self, sheet: Sheet) -> Iterator[Record]:
         """The records of a sheet, with those of charts within it."""
         return self._part(sheet.start)
 
-    def code(self, style: int) -> str:
-        """The number format with the index `style`; empty for the general one."""
-        return self._codes.get(self._styles[style], "") if style < len(self._styles) else ""
-
     def _add(self, record: Record) -> None:
         if record.kind == _ENCRYPTED:
             self.is_encrypted = True
         elif record.kind == _DATE_MODE and record.number(0) == 1:
-            self.epoch = EPOCH_1904
+            self._epoch = EPOCH_1904
         elif record.kind == _CODE_PAGE and self._encoding:
             self._encoding = codec_of_code_page(record.number(0))
         elif record.kind == _FORMAT:
@@ -130,6 +128,29 @@ class XlsRecords:
 def decoded(data: bytes, flag: int) -> str:
     """A text of one byte a character, or of two if bit 0 of `flag` is set."""
     return data.decode("utf-16-le", "replace") if flag & 1 else data.decode("latin-1")
+
+
+def without_formats(data: bytes) -> bytes:
+    """The workbook with the general format in all cells; unchanged if it is damaged."""
+    try:
+        with open_compound_file(io.BytesIO(data)) as compound:
+            tree = dict(folder_of(compound, [], len(data)))
+    except parser_errors():
+        return data
+    for name, content in tree.items():
+        if name.lower() in ("workbook", "book") and isinstance(content, bytes):
+            tree[name] = _in_general_format(content)
+    return compound_file(tree)
+
+
+def _in_general_format(stream: bytes) -> bytes:
+    changed, at = bytearray(stream), 0
+    while at + 8 <= len(stream):
+        kind, size = struct.unpack_from("<HH", stream, at)
+        if kind == _STYLE and size >= 4:
+            changed[at + 6 : at + 8] = b"\0\0"
+        at += 4 + size
+    return bytes(changed)
 
 
 def _workbook(data: bytes) -> bytes:

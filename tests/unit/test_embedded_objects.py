@@ -59,7 +59,7 @@ def test_embedded_files_are_read(host: str) -> None:
     found = read(hosts(SHEET, small_compound_file({"Package": NEW_SHEET[:0]}), TEXT)[host], host)
     assert "City: Rome; Land: Italy" in found.text
     assert "Paris is old." in found.text
-    assert found.metadata["skipped"] == "1 embedded objects are not read."
+    assert found.metadata["skipped"] == "Embedded objects that are not read: 1."
 
 
 def test_todays_formats_within_old_objects_are_read() -> None:
@@ -97,7 +97,7 @@ def test_the_newest_edit_of_a_presentation_is_read() -> None:
 @HOSTS
 def test_other_objects_are_counted(host: str) -> None:
     found = read(hosts(PACKAGE, small_compound_file({"Equation Native": b"x"}))[host], host)
-    assert (found.metadata["skipped_parts"], found.metadata["skipped"]) == (2, "2 embedded objects are not read.")
+    assert (found.metadata["skipped_parts"], found.metadata["skipped"]) == (2, "Embedded objects that are not read: 2.")
 
 
 @HOSTS
@@ -117,7 +117,7 @@ def test_objects_within_objects_end_at_the_limit_and_are_told(host: str) -> None
         inner = hosts(inner)["a.doc"]
     found = read(hosts(inner)[host], host)
     assert "Rome" not in found.text
-    assert "embedded objects are not read" in str(found.metadata["skipped"])
+    assert "Embedded objects that are not read" in str(found.metadata["skipped"])
 
 
 def test_unpacked_objects_have_a_limit() -> None:

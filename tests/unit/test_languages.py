@@ -3,29 +3,38 @@
 from __future__ import annotations
 
 import ast
+import io
+import json
 import re
 from datetime import UTC, datetime
 from pathlib import Path
 from string import Formatter
 from typing import Any
 
+import pypdfium2 as pdfium
 import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
-from other_office_samples import excel_97, record
+from office_files import paragraph, word
+from other_office_samples import binary_cell, binary_workbook, cell, excel_97, old_word, open_document, record, wide
 from outlook_files import compound_file
-from sample_files import pdf, zip_of
+from sample_files import pdf, samples, unzipped, with_part, workbook, zip_of
 from seen_html import Seen
+from test_embedded_objects import tree_of
+from test_shown_files import with_file
 
 from app.api.problems import add_problem_handlers
 from app.errors import DocumentError, UnknownCollectionError, UnknownLensError
 from app.types.access import Principal, Role, WebSession
+from app.types.left_out import left_out
 from app.types.quotas import QuotaUse
+from ingest.readers import legacy_office
+from ingest.readers.compound_files import compound_file as large_compound_file
 from ingest.readers.document import _FORMATS, read_document
 from ingest.readers.kinds import KINDS
 from scripts.make_texts import CORE, ROOT, find_faults, find_messages, find_texts, messages_of_python, texts_of_python
 from ui.account_page import account_drawer
-from ui.core_messages import MAX_CHARS, translate_message
+from ui.core_messages import MAX_CHARS, translate_message, translate_note
 from ui.gradio_guard import GradioGuard, QueueSessions
 from ui.language import (
     COOKIE,
@@ -324,3 +333,79 @@ def test_a_refused_file_says_why_in_german(name: str) -> None:
     assert german != english
     left = re.sub(r"\([A-Z][A-Za-z]*(?:: [^)]*)?.*?\)|GIRCSE_\w+|pip install \S+", "", german)  # errors of libraries
     assert not re.findall(r"\b(?:This|the|is|it|and|of|file|archive|Save|workbook|document)\b", left)
+
+
+def with_attachment() -> bytes:
+    buffer = io.BytesIO()
+    document = pdfium.PdfDocument(pdf("Before"))
+    document.new_attachment("invoice.xml").set_data(b"<invoice/>")
+    document.save(buffer)
+    return buffer.getvalue()
+
+
+COUNTS = {"embedded": 2, "lists": 3, "numbers": 4}
+EMBEDDED = '<w:object><o:OLEObject xmlns:o="o" ProgID="{}" r:id="e"/></w:object>'
+LEFT_OUT = {
+    "a.jsonl": b'{"a": 1}\n' + b"bad\n" * 8,
+    "a.zip": zip_of({"a.txt": "x", "b.exe": b"MZ\x90" + bytes(9), "c.docx": b"PK\x03\x04"}),
+    "b.zip": zip_of({"a.jsonl": b'{"a": 1}\nbad\n'}),
+    "a.ipynb": json.dumps(
+        {
+            "cells": [
+                {"cell_type": "code", "source": "x", "outputs": [{"output_type": "stream", "text": "word " * 5_000}]}
+            ]
+        }
+    ).encode(),
+    "a.docx": word(paragraph("Before") + EMBEDDED.format("Excel.Sheet.12")),
+    "b.docx": word(paragraph("Before") + EMBEDDED.format("")),
+    "c.docx": zip_of(unzipped(samples()["a.docx"]) | {"word/styles.xml": b"<"}),
+    "a.xlsx": with_file(workbook({"S": [["Before"]]}), "xl/worksheets/sheet1.xml", "a.bin", b"no file"),
+    "b.xlsx": with_part(
+        workbook({"S": [["Before", 1]]}), "xl/worksheets/sheet1.xml", lambda xml: xml.replace(b"<v>1</v>", b"<f></f>")
+    ),
+    "a.xlsb": binary_workbook({0: [binary_cell(6, 0, wide("Before")), binary_cell(7, 1, b"\x09\0\0\0")]}),
+    "a.ods": open_document(
+        "spreadsheet",
+        f"<table:table table:name='T'><table:table-row table:number-rows-repeated='2000'>{cell('x')}</table:table-row>"
+        "</table:table>",
+    ),
+    "a.doc": large_compound_file(
+        {"ObjectPool": {"_1": {"Equation Native": b"x"}}} | dict(tree_of(old_word("Before\r")))
+    ),
+    "a.pdf": with_attachment(),
+}
+
+
+@pytest.mark.parametrize("name", sorted(LEFT_OUT))
+def test_what_a_document_leaves_out_is_told_in_german(name: str) -> None:
+    _check_german(left_out(read_document(LEFT_OUT[name], uri=name).metadata))
+
+
+def test_what_an_old_document_and_the_model_leave_out_is_told_in_german() -> None:
+    notes = legacy_office._notes(
+        ["ObjectPool/_1: Could not be read: 1 parts. Embedded objects that are not read: 1."], **COUNTS
+    )
+    _check_german(left_out(notes))
+    where = "Characters 3–9, page 2: the model has no tokens for them"
+    _check_german(left_out({"skipped_passages": 1, "skipped": where, "unread_pages": "2, 5–7"}))
+    with speaking("de"):
+        assert translate_note(where) == "Zeichen 3–9, Seite 2: das Modell hat dafür keine Token"
+
+
+def _check_german(notes: list[str]) -> None:
+    assert notes
+    with speaking("de"):
+        german = [translate_note(note) for note in notes]
+    for note, translated in zip(notes, german, strict=True):
+        assert translated != note
+        left = re.sub(r"\([^)]*\)", "", translated)  # errors of libraries and names
+        assert not re.findall(r"\b(?:This|the|is|are|it|and|And|of|file|Line|Cell|read|more|not)\b", left)
+
+
+def test_every_note_of_the_readers_is_one_that_is_translated() -> None:
+    for path in ROOT.glob("ingest/**/*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("left_out.append"):
+                assert path.name in ("opc.py", "shown_files.py"), f"{path}: use Package.note"
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "Skipped":
+                assert ast.literal_eval(node.args[0]) in KINDS if isinstance(node.args[0], ast.Constant) else True

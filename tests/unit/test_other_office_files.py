@@ -226,7 +226,7 @@ class TestOpenDocumentSheets:
         )
         found = read(open_document("spreadsheet", f"<table:table table:name='T'>{rows}</table:table>"), "a.ods")
         assert found.text.count("A: x; B: 1") == 1_000
-        assert "4,000 equal rows" in str(found.metadata["skipped"])
+        assert "Equal rows that are left out: 4,000." in str(found.metadata["skipped"])
 
     def test_another_kind_is_refused(self):
         with pytest.raises(DocumentError, match=r"opendocument\.database"):
@@ -502,7 +502,7 @@ class TestOldWord:
         counts = [_count([{"elements": elements}], kind) for kind in (_is_embedded, _is_list)]
         assert _notes(embedded=counts[0], lists=counts[1]) == {
             "skipped_parts": 3,
-            "skipped": "2 embedded objects are not read.\nLists whose automatic numbers or bullets are not read: 1.",
+            "skipped": "Embedded objects that are not read: 2.\nLists whose automatic numbers or bullets are not read: 1.",
         }
         assert _notes(embedded=0) == {}
 

@@ -13,7 +13,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lxml import etree
-from lxml.etree import Element, SubElement
 from office_files import CHART, NAMES, OFFICE, series
 from openpyxl.comments import Comment
 from openpyxl.worksheet.table import Table
@@ -21,6 +20,7 @@ from openpyxl.worksheet.worksheet import Worksheet
 from sample_files import unzipped, workbook, zip_of
 
 from app.errors import DocumentError
+from ingest.readers.cell_dates import EPOCH
 from ingest.readers.cell_values import CellFormats
 from ingest.readers.charts import chart_blocks
 from ingest.readers.csv_tables import split_rows
@@ -292,7 +292,7 @@ class TestValues:
         part = "xl/worksheets/sheet1.xml"
         files[part] = files[part].replace(b"<f>1+1</f>", b'<f t="shared" si="0"/>')
         found = read_document(zip_of(files), uri="a.xlsx")
-        assert "1 formulas without a value" in str(found.metadata["skipped"])
+        assert "Formulas without a value that are not read: 1." in str(found.metadata["skipped"])
 
     def test_formats(self):
         values = (
@@ -373,12 +373,9 @@ class TestValues:
     )
     def test_no_format_stops_the_reader(self, value, form):
         code = "".join(form)
-        styles = Element("styleSheet")
-        SubElement(SubElement(styles, "numFmts"), "numFmt", numFmtId="200", formatCode=code)
-        SubElement(SubElement(styles, "cellXfs"), "xf", numFmtId="200")
-        formats = CellFormats(styles, is_1904=False)
-        assert isinstance(formats.shown(value, "0"), str)
-        assert value in formats.shown_text(value, "0")
+        formats = CellFormats({200: code}, [200], epoch=EPOCH)
+        assert isinstance(formats.shown(value, 0), str)
+        assert value in formats.shown_text(value, 0)
 
     @pytest.mark.parametrize("suffix", [".xlsm", ".xltx", ".xltm"])
     def test_other_suffixes(self, suffix):

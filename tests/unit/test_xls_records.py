@@ -97,7 +97,7 @@ def test_records_of_numbers(version: int, name: str) -> None:
     formula = record(0x0006, struct.pack("<HHH", 4, 0, 1) + bytes(16))
     workbook = XlsRecords(_workbook(several, chart, formula, version=version, name=name))
     assert _codes(workbook) == {2: {3: "0%", 4: "0.0"}, 4: {0: "0.0"}}
-    assert workbook.epoch == datetime(1904, 1, 1)
+    assert workbook.formats.epoch == datetime(1904, 1, 1)
 
 
 def _codes(workbook: XlsRecords) -> dict[int, dict[int, str]]:
@@ -105,7 +105,10 @@ def _codes(workbook: XlsRecords) -> dict[int, dict[int, str]]:
     for each in chain.from_iterable(map(workbook.records, workbook.sheets)):
         if each.depth == 1:
             cells.add(each)
-    return {row: {column: each.code for column, each in numbers.items()} for row, numbers in cells.numbers.items()}
+    return {
+        row: {column: workbook.formats.code(each.style) for column, each in numbers.items()}
+        for row, numbers in cells.numbers.items()
+    }
 
 
 @pytest.mark.parametrize(
@@ -129,7 +132,7 @@ def test_embedded_objects_are_counted() -> None:
     objects: Tree = {"MBD0001": {"Package": b"x", "MBD0002": {"Inner": b"y"}}, "MBD0003": {"CONTENTS": b"z"}}
     found = read_document(compound_file({"Workbook": stream, "Other": {"A": b"x"}, **objects}), uri="a.xls")
     assert found.text.split("\n\n")[-1] == "City: Rome"
-    assert found.metadata == {"skipped_parts": 2, "skipped": "2 embedded objects are not read."}
+    assert found.metadata == {"skipped_parts": 2, "skipped": "Embedded objects that are not read: 2."}
 
 
 @pytest.mark.parametrize("data", [b"", b"\xd0\xcf\x11\xe0", b"no workbook", compound_file({"Other": b"x"})])
@@ -168,3 +171,15 @@ def test_texts_of_1995_are_in_their_code_page(page: int | None, codec: str, name
     )
     data = compound_file({"Book": head + sheet + record(0x000A, b"")})
     assert read_document(data, uri="a.xls").text.split("\n\n")[-2:] == [f"Sheet {name}", f"5 {unit}"]
+
+
+@pytest.mark.parametrize("code", ["[h]:mm", "[mm]:ss", "yyyy-mm-dd", "h:mm"])
+@pytest.mark.parametrize("value", [1e10, -1e10, 1e300, -1e300, 1.7e308])
+def test_numbers_that_are_no_dates_are_shown_and_refuse_no_workbook(code: str, value: float) -> None:
+    rows: list[list[str | float]] = [["Name", "Time", "Other"], ["x", value, 1.5]]
+    old = read_document(excel_97(rows, ["General", code, "0.00"]), uri="a.xls").text
+    shown = f"{value:.15g}"
+    assert old == f"Sheet S\n\nName: x; Time: {shown}; Other: 1.50"
+    cells = [binary_cell(6, 0, wide("x")), binary_cell(5, 1, struct.pack("<d", value), 1)]
+    new = read_document(binary_workbook({0: cells}, formats=[code]), uri="a.xlsb").text
+    assert float(new.rpartition(" ")[2]) == value

@@ -12,7 +12,7 @@ from app.types.documents import READ_PROGRESS, Collection, Document, DocumentSta
 from app.types.upkeep import Fetch, FetchState
 from app.types.uris import shown_address
 from ui.contract import SEARCH
-from ui.core_messages import translate_message
+from ui.core_messages import translate_message, translate_note
 from ui.language import _, html, later, number
 from ui.render.text import clean, join, name_of, render_error, shorten, shown_size
 
@@ -176,7 +176,7 @@ def _render_document(document: Document, job: Job | None, *, is_paused: bool) ->
 
 def _render_left_out(document: Document) -> Markup:
     """Notes on content that is missing from the text of an indexed document."""
-    said = " ".join(map(translate_message, document.left_out))
+    said = " ".join(map(translate_note, document.left_out))
     return (
         Markup('<span class="document-left-out" dir="auto">{}</span>').format(shorten(said, 500))
         if said
