@@ -34,10 +34,10 @@ def test_a_connection_stays_open_between_pings(monkeypatch: pytest.MonkeyPatch) 
         threading.Thread(target=server.serve_forever, daemon=True).start()
         pings = ServerPings(ping_s=PATIENCE_S, base_url=f"http://127.0.0.1:{server.server_port}")
         try:
-            for at in range(1, 4):
-                assert pings.begin().result(PATIENCE_S)
-                now = at * 1e9  # later by more than clients keep connections by default
+            for at in range(3):
+                now = 600.0 * at  # later each time by more than clients keep connections by default
                 monkeypatch.setattr(time, "monotonic", lambda now=now: now)
+                assert pings.begin().result(PATIENCE_S)
         finally:
             pings.close()
             server.shutdown()
