@@ -16,7 +16,7 @@ from embedder.errors import DataError
 from embedder.evaluation.__main__ import main
 from embedder.evaluation.config import EvaluationConfig
 from embedder.evaluation.data import read_label_sets
-from embedder.evaluation.embedders import EncoderEmbedder, Memory, MiniLmEmbedder, bm25_scores
+from embedder.evaluation.embedders import EmbeddingCache, EncoderEmbedder, MiniLmEmbedder, bm25_scores
 from embedder.evaluation.outcomes import NO_INSTRUCTION, ON_BOTH_SIDES, ON_QUERIES
 from embedder.evaluation.results import outcomes_from_json, read_results
 from embedder.evaluation.scoring import compare, score
@@ -227,7 +227,7 @@ def minilm():
 class TestMiniLm:
     def test_vectors_are_those_of_sentence_transformers(self, minilm):
         """The example of the model card, and the first numbers that its authors' checkpoint gives."""
-        found = Memory(minilm, (1,)).embed(["This is an example sentence", "Each sentence is converted"])[None]
+        found = EmbeddingCache(minilm, (1,)).embed(["This is an example sentence", "Each sentence is converted"])[None]
         assert np.linalg.norm(found, axis=1) == pytest.approx([1, 1], abs=1e-5)
         assert found[0, :3] == pytest.approx([0.0677, 0.0635, 0.0487], abs=1e-4)
 
