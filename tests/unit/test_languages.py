@@ -219,7 +219,7 @@ def test_problems_are_told_in_the_language_that_is_asked_for() -> None:
     assert {**german, "detail": ""} == {**plain, "detail": ""}
 
 
-def client_behind_guard() -> TestClient:
+def refusing_client() -> TestClient:
     async def never(*_: Any) -> None:
         raise AssertionError("reached Gradio")
 
@@ -227,7 +227,7 @@ def client_behind_guard() -> TestClient:
 
 
 def test_an_unknown_path_is_refused_in_the_language_that_is_asked_for() -> None:
-    client = client_behind_guard()
+    client = refusing_client()
     plain, german = (client.get("/nowhere", headers={"accept-language": each}) for each in ("en", "de"))
     assert plain.status_code == german.status_code == 404
     assert plain.json()["detail"].startswith("There is no page, file or action at this path.")
@@ -246,7 +246,7 @@ def test_an_unknown_path_is_refused_in_the_language_that_is_asked_for() -> None:
 def test_no_cache_keeps_a_refusal_and_each_says_what_it_depends_on(
     method: str, path: str, accept: str, media_type: str
 ) -> None:
-    refused = client_behind_guard().request(method, path, headers={"accept": accept})
+    refused = refusing_client().request(method, path, headers={"accept": accept})
     assert (refused.status_code, refused.headers["content-type"]) == (404, media_type)
     assert refused.headers["cache-control"] == "no-store"
     assert {each.strip().lower() for each in refused.headers["vary"].split(",")} == {
