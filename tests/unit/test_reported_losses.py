@@ -8,7 +8,7 @@ import json
 from typing import Any
 
 import pytest
-from office_files import NAMES, run
+from office_files import NAMES, run, show, word
 from other_office_samples import open_document, p
 from sample_files import book, unzipped, workbook, zip_of
 
@@ -327,6 +327,15 @@ class TestOfficeFiles:
         )
         found = read_document(open_document("text", f"<text:p>Before{shapes} after</text:p>"), uri="a.odt")
         assert found.text == "Before after\n\ncaption\n\npolyline\n\ncircle\n\nmeasure"
+
+    def test_raised_digits_are_not_glued(self):
+        high = '<w:r><w:rPr><w:vertAlign w:val="superscript"/></w:rPr><w:t>{}</w:t></w:r>'
+        body = f"<w:p>{run('10')}{high.format('6')}{run(' cells of the 2')}{high.format('nd')}{run(' kind')}</w:p>"
+        assert read_document(word(body), uri="a.docx").text == "10⁶ cells of the 2nd kind"
+        runs = '<a:r><a:t>m</a:t></a:r><a:r><a:rPr baseline="{}"/><a:t>2</a:t></a:r>'
+        slide = f'<p:sp><p:txBody><a:p>{runs}</a:p></p:txBody></p:sp>'
+        assert read_document(show(slide.format(30_000)), uri="a.pptx").text == "m²"
+        assert read_document(show(slide.format(-25_000)), uri="a.pptx").text == "m2"
 
     def test_characters_that_a_workbook_escapes(self):
         data = workbook({"S": [["City"], ["Rome_x000D_\nItaly _x005F_x000D_"]]})
