@@ -9,8 +9,10 @@ from lxml.html import HtmlElement
 _PLAIN_STYLE = re.compile(
     r"list-style(?:-type)?\s*:[^;]*\bnone\b|display\s*:\s*(?:inline|flex|grid|block)", re.IGNORECASE
 )
-_ROMANS = ((1000, "m"), (900, "cm"), (500, "d"), (400, "cd"), (100, "c"), (90, "xc"), (50, "l"), (40, "xl"), (10, "x"))
-_ROMANS += ((9, "ix"), (5, "v"), (4, "iv"), (1, "i"))
+_ROMANS = (
+    *((1000, "m"), (900, "cm"), (500, "d"), (400, "cd"), (100, "c"), (90, "xc"), (50, "l"), (40, "xl")),
+    *((10, "x"), (9, "ix"), (5, "v"), (4, "iv"), (1, "i")),
+)
 _MOST_ROMAN = 3_999
 
 

@@ -333,7 +333,7 @@ class TestOfficeFiles:
         body = f"<w:p>{run('10')}{high.format('6')}{run(' cells of the 2')}{high.format('nd')}{run(' kind')}</w:p>"
         assert read_document(word(body), uri="a.docx").text == "10⁶ cells of the 2nd kind"
         runs = '<a:r><a:t>m</a:t></a:r><a:r><a:rPr baseline="{}"/><a:t>2</a:t></a:r>'
-        slide = f'<p:sp><p:txBody><a:p>{runs}</a:p></p:txBody></p:sp>'
+        slide = f"<p:sp><p:txBody><a:p>{runs}</a:p></p:txBody></p:sp>"
         assert read_document(show(slide.format(30_000)), uri="a.pptx").text == "m²"
         assert read_document(show(slide.format(-25_000)), uri="a.pptx").text == "m2"
 
