@@ -154,7 +154,7 @@ class TestBooks:
         data[begin : begin + 20] = bytes(20)
         found = read_document(bytes(data), uri="a.epub")
         assert (found.text, found.metadata["skipped_parts"]) == ("One.", 1)
-        assert "c 1.xhtml: This chapter is damaged" in str(found.metadata["skipped"])
+        assert "c 1.xhtml: This EPUB is damaged" in str(found.metadata["skipped"])
 
     def test_a_book_without_any_chapter_is_refused(self):
         with pytest.raises(DocumentError, match="None of the chapters"):
