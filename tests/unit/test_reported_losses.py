@@ -434,6 +434,12 @@ class TestEncodings:
     def test_undeclared_encodings(self, text: str, codec: str):
         assert text_of((text * 3).encode(codec), "a.txt") == text * 3
 
+    @pytest.mark.parametrize("codec", ["utf-8", "cp1251"])
+    def test_stray_nuls_are_no_utf16(self, codec: str):
+        data = (RUSSIAN * 3).encode(codec)
+        assert text_of(data[:41] + b"\0" + data[41:], "a.txt").count("\n") == 3
+        assert text_of(b"<html><p>Before\0NUL<p>After", "a.html") == "BeforeNUL\n\nAfter"
+
     def test_estonian_is_not_taken_for_hungarian(self):
         text = ESTONIAN.replace("š", "s").replace("ž", "z")
         assert text_of(text.encode("cp1252"), "a.txt") == text
