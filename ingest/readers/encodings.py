@@ -144,8 +144,8 @@ def _encoding_of(stream: BinaryIO, declared: tuple[str | None, ...]) -> Encoding
 def unmarked_utf16(head: bytes) -> Encoding | None:
     """UTF-16 without a byte order mark; None for other bytes.
 
-    In Latin script every second byte is NUL. In other alphabets blanks and line ends have one, all at even or all at odd
-    positions, and the text is made of characters that exist.
+    In Latin script every second byte is NUL. In other alphabets blanks and line ends have one, all at even or all at
+    odd positions, and the text is made of characters that exist.
     """
     if len(head) < 8:
         return None
