@@ -63,7 +63,7 @@ def _body(archive: zipfile.ZipFile, chapter: str, lost: Skipped) -> list[Block]:
     except DocumentError as error:
         lost.note(chapter, str(error))
     except parser_errors() as error:
-        lost.note(chapter, str(damaged("chapter", error)))
+        lost.note(chapter, str(damaged("EPUB", error)))
     return []
 
 

@@ -37,7 +37,10 @@ _NO_TEXT_CODECS = {"idna", "punycode", "raw-unicode-escape", "unicode-escape", "
 BLOCK_BYTES = 1_000_000
 _SAMPLE_BYTES = 4_000_000  # that the guess looks at
 _MAX_BROKEN_SHARE = 0.05  # of the characters beyond ASCII; a declaration that breaks more is wrong
-_FEWEST_NULS = 0.01  # of the bytes at even or odd positions, in UTF-16 of other scripts
+_FEWEST_NULS = 0.05  # of the bytes at even or odd positions, in UTF-16 of other scripts
+_LEAST_NULS = 4
+_CONTROL_BYTES = re.compile(rb"[\x01-\x08\x0e-\x1f]")  # the first bytes of many scripts, such as 04 of Cyrillic
+_FEWEST_CONTROLS = 0.15
 _REPEATED_NULS = 0.4  # of the bytes at even or odd positions: in UTF-16 of Latin script every second byte is NUL
 # Candidates for text in a Latin script; the first of equally plausible ones wins.
 _LATIN_CODECS = ("cp1252", "cp850", "mac_roman", "iso8859-15", "cp852")
@@ -141,8 +144,8 @@ def _encoding_of(stream: BinaryIO, declared: tuple[str | None, ...]) -> Encoding
 def unmarked_utf16(head: bytes) -> Encoding | None:
     """UTF-16 without a byte order mark; None for other bytes.
 
-    In Latin script every second byte is NUL. In other scripts blanks and line ends have one, all at even or all at odd
-    positions, and the text is made of characters that exist.
+    In Latin script every second byte is NUL. In other alphabets blanks and line ends have one, all at even or all at
+    odd positions, and the text is made of characters that exist.
     """
     if len(head) < 8:
         return None
@@ -154,7 +157,9 @@ def unmarked_utf16(head: bytes) -> Encoding | None:
 
 
 def _is_written(head: bytes, codec: str) -> bool:
-    """Whether the bytes are characters of a text, but for a last one that is cut."""
+    """Whether the bytes are characters of a text, but for a last one that is cut, and no 8-bit text with stray NULs."""
+    if head.count(0) < _LEAST_NULS or len(_CONTROL_BYTES.findall(head)) < _FEWEST_CONTROLS * len(head):
+        return False
     text = codecs.getincrementaldecoder(codec)("replace").decode(head[:_LETTERS_WITHIN])
     kinds = [unicodedata.category(character)[0] for character in text if character not in "\r\n\t"]
     return kinds.count("C") + text.count("\ufffd") <= _MAX_BROKEN_SHARE * len(kinds) and kinds.count("L") * 2 > len(

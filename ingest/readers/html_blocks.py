@@ -16,7 +16,7 @@ from ingest.readers.formulas import linear_mathml
 from ingest.readers.html_lists import ItemNumbers
 from ingest.readers.html_tables import data_table, table_rows
 from ingest.readers.parts import Block
-from ingest.readers.text import RAISED
+from ingest.readers.text import raised
 
 INVISIBLE = {
     *("script", "style", "template", "noscript", "head", "iframe", "object", "embed", "canvas", "audio", "video"),
@@ -158,7 +158,8 @@ class _Walk:
             self._texts.append(" ")
             self._texts.append(_shown_value(element))
         if tag not in ("select", "br", "math"):
-            self._add(_raised(element) if tag == "sup" else element.text)
+            is_raised = tag == "sup" and not len(element)
+            self._add(raised(element.text or "") if is_raised else element.text)
 
     def _leave(self, element: HtmlElement) -> Iterator[Block]:
         if element is self._around:
@@ -228,7 +229,6 @@ class _Walk:
             yield Block(readings)
 
 
-_RAISED_NUMBER = re.compile(r"[+−-]?[0-9]+")
 _WORD_OR_SIGN = re.compile(r"\S")
 
 
@@ -236,13 +236,6 @@ def _is_invisible(element: HtmlElement) -> bool:
     """Whether a browser shows no content of such an element. Of a component (shadow root) it shows the template."""
     is_component = element.tag == "template" and "shadowrootmode" in element.attrib
     return element.tag in INVISIBLE and not is_component
-
-
-def _raised(element: HtmlElement) -> str | None:
-    """The text of a superscript, with raised digits after another sign: 10⁶ is not 106."""
-    text = element.text
-    is_number = text and not len(element) and _RAISED_NUMBER.fullmatch(text.strip())
-    return text.strip().translate(RAISED) if text and is_number else text
 
 
 def _is_block(element: HtmlElement) -> bool:

@@ -14,6 +14,7 @@ from ingest.readers.formulas import linear_formula
 from ingest.readers.grids import SPANNED, render_rows
 from ingest.readers.opc import Element, Package, attribute, children, first, is_on, local
 from ingest.readers.parts import Block, blocks_of
+from ingest.readers.text import raised
 
 # Deleted and moved text, properties, and instructions of fields.
 _SILENT = {
@@ -147,7 +148,8 @@ class Walk:
             if tag == "fldChar":
                 self._field(child, texts)
             elif tag == "t":
-                texts.append("" if any(self._fields) else child.text or "")
+                text = "" if any(self._fields) else child.text or ""
+                texts.append(raised(text) if _is_raised(first(parent, "rPr")) else text)
             elif tag in _SIGNS:
                 texts.append(_SIGNS[tag])
             elif tag == "sym":
@@ -217,6 +219,16 @@ def _grid(rows: list[tuple[Element, list[Element], list[str]]]) -> Iterator[list
             above[len(grid)] = text
             grid += [text, *[SPANNED] * (span - 1)]
         yield grid
+
+
+def _is_raised(properties: Element | None) -> bool:
+    """Whether a run is a superscript, of Word or of PowerPoint."""
+    if properties is None:
+        return False
+    baseline = attribute(properties, "baseline")
+    return (baseline.isdecimal() and int(baseline) > 0) or attribute(
+        first(properties, "vertAlign"), "val"
+    ) == "superscript"
 
 
 def _within(parent: Element, tag: str) -> Iterator[Element]:

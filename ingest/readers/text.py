@@ -27,8 +27,8 @@ _UNPRINTED = re.compile(
     r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\)|[()][0-9A-Z])|[^\n\x08]\x08|\x1a+\Z|[\x1b\x08]"
 )
 _UNPRINTED_BEGIN = re.compile(r"(?:\x1b[^\n]{0,200}|[^\n\x08]?\x08*)\Z")  # may go on in the next piece
-# Signs of a number → raised ones, for a superscript: 10⁶ is not 106.
-RAISED = str.maketrans("0123456789+-−", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁻")
+_RAISED = str.maketrans("0123456789+-−", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁻")
+_RAISED_NUMBER = re.compile(r"\s*([+−-]?[0-9]+)\s*")
 _LONE_SURROGATES = re.compile(r"[\ud800-\udfff]")
 _DECLARED_WITHIN = 4_000  # bytes in which declarations are searched
 _CODING = re.compile(rb"^[ \t\f]*(?:#|//|/\*|;|%).*?coding[:=][ \t]*([-\w.]{1,40})", re.MULTILINE)
@@ -113,6 +113,12 @@ def decode_text(data: bytes, *declared: str) -> WholeText:
     """Decodes and cleans a text; `declared` as in `decoded`. Raises DocumentError if it is not text."""
     texts = decoded(io.BytesIO(data), *declared)
     return WholeText("".join(texts), texts.metadata)
+
+
+def raised(text: str) -> str:
+    """The text of a superscript: a number in raised digits, since 10⁶ is not 106; other text as it is."""
+    number = _RAISED_NUMBER.fullmatch(text)
+    return number[1].translate(_RAISED) if number else text
 
 
 def clean_text(text: str) -> str:

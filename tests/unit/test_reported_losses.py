@@ -8,7 +8,7 @@ import json
 from typing import Any
 
 import pytest
-from office_files import NAMES, run
+from office_files import NAMES, run, show, word
 from other_office_samples import open_document, p
 from sample_files import book, unzipped, workbook, zip_of
 
@@ -154,7 +154,7 @@ class TestBooks:
         data[begin : begin + 20] = bytes(20)
         found = read_document(bytes(data), uri="a.epub")
         assert (found.text, found.metadata["skipped_parts"]) == ("One.", 1)
-        assert "c 1.xhtml: This chapter is damaged" in str(found.metadata["skipped"])
+        assert "c 1.xhtml: This EPUB is damaged" in str(found.metadata["skipped"])
 
     def test_a_book_without_any_chapter_is_refused(self):
         with pytest.raises(DocumentError, match="None of the chapters"):
@@ -328,6 +328,15 @@ class TestOfficeFiles:
         found = read_document(open_document("text", f"<text:p>Before{shapes} after</text:p>"), uri="a.odt")
         assert found.text == "Before after\n\ncaption\n\npolyline\n\ncircle\n\nmeasure"
 
+    def test_raised_digits_are_not_glued(self):
+        high = '<w:r><w:rPr><w:vertAlign w:val="superscript"/></w:rPr><w:t>{}</w:t></w:r>'
+        body = f"<w:p>{run('10')}{high.format('6')}{run(' cells of the 2')}{high.format('nd')}{run(' kind')}</w:p>"
+        assert read_document(word(body), uri="a.docx").text == "10⁶ cells of the 2nd kind"
+        runs = '<a:r><a:t>m</a:t></a:r><a:r><a:rPr baseline="{}"/><a:t>2</a:t></a:r>'
+        slide = f"<p:sp><p:txBody><a:p>{runs}</a:p></p:txBody></p:sp>"
+        assert read_document(show(slide.format(30_000)), uri="a.pptx").text == "m²"
+        assert read_document(show(slide.format(-25_000)), uri="a.pptx").text == "m2"
+
     def test_characters_that_a_workbook_escapes(self):
         data = workbook({"S": [["City"], ["Rome_x000D_\nItaly _x005F_x000D_"]]})
         assert "Italy _x000D_" in read_document(data, uri="a.xlsx").text
@@ -424,6 +433,12 @@ class TestEncodings:
     )
     def test_undeclared_encodings(self, text: str, codec: str):
         assert text_of((text * 3).encode(codec), "a.txt") == text * 3
+
+    @pytest.mark.parametrize("codec", ["utf-8", "cp1251"])
+    def test_stray_nuls_are_no_utf16(self, codec: str):
+        data = (RUSSIAN * 3).encode(codec)
+        assert text_of(data[:41] + b"\0" + data[41:], "a.txt").count("\n") == 3
+        assert text_of(b"<html><p>Before\0NUL<p>After", "a.html") == "BeforeNUL\n\nAfter"
 
     def test_estonian_is_not_taken_for_hungarian(self):
         text = ESTONIAN.replace("š", "s").replace("ž", "z")
