@@ -26,6 +26,7 @@ _NUMBERS |= {11: "0.00E+00", 39: "#,##0.00", 40: "#,##0.00", 46: "[h]:mm:ss"}
 BUILT_IN = {**_NUMBERS, **_DATES, **_TIMES}
 _NO_NUMBER = -1  # of a format
 _ERRORS = {0: "#NULL!", 7: "#DIV/0!", 15: "#VALUE!", 23: "#REF!", 29: "#NAME?", 36: "#NUM!", 42: "#N/A"}
+_CONTROLS = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")  # also what is no character
 _LITERAL = re.compile(r'"[^"]*"|\\.|_.|\*.|\[[^\]]*\]')
 _QUOTED = re.compile(r'"[^"]*"|\\.')
 _POWER = re.compile(r"[0#?](?:\.(?P<places>[0#?]+))?E[+-](?P<exponent>0+)", re.I)
@@ -53,7 +54,7 @@ class CellFormats:
     def __init__(self, codes: Mapping[int, str], styles: Sequence[int], *, epoch: datetime) -> None:
         """`codes`: the formats of the workbook by their numbers; `styles`: of each style, the number of its format;
         `epoch`: the day before the first."""
-        known = {**BUILT_IN, **codes}
+        known = {**BUILT_IN, **{number: _CONTROLS.sub("", code) for number, code in codes.items()}}
         self._codes = [known.get(number, "") for number in styles]
         self.epoch = epoch
 
