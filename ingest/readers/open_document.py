@@ -235,7 +235,7 @@ class _Walk:
         hold itself."""
         part = f"{name.removeprefix('./')}/content.xml"
         if self._object_depth == _MOST_NESTED:
-            package.left_out.append(f"{part}: It is nested too deeply.")
+            package.note(part, "It is nested too deeply.")
             return
         root = package.optional(part) if name else None
         if root is None:
