@@ -15,7 +15,7 @@ from app.access.authorizer import Authorizer
 from app.access.grants import is_key_within, is_user_within, own_collections, require_grant
 from app.access.quotas import UserQuotas
 from app.access.throttle import Throttle
-from app.errors import ForbiddenError, NotFoundError, UnknownUserError
+from app.errors import ConflictError, ForbiddenError, NotFoundError, UnknownUserError
 from app.types.access import ApiKey, AuditEntry, Identity, Principal, Role, Scope, User, WebSession
 from app.types.documents import utc_now
 from app.types.quotas import Quotas, QuotaUse
@@ -103,8 +103,14 @@ class AccountService:
         return identities
 
     def connect_user(self, name: str, identity: Identity) -> None:
-        """Let every person who signs in with this identity log in as this user."""
-        self._within(self.me(), name)
+        """Let every person who signs in with this identity log in as this user. Raises ConflictError if it is another
+        user's, without the name of a user with more rights than the caller.
+        """
+        admin = self.me()
+        self._within(admin, name)
+        owner = self._ledger.user_of(identity)
+        if owner is not None and owner != name and not is_user_within(admin, self._ledger.user(owner)):
+            raise ConflictError(f"{identity.subject[:80]!r} is already linked to another user.")
         self._accounts.connect_user(name, identity)
         self._authorizer.note_done("user.connected", name, asdict(identity))
 

@@ -14,6 +14,9 @@ from app.api.base_schemas import MAX_PARTS
 from app.api.bodies import MAX_PUBLIC_BYTES
 from app.documents.library import MAX_KEY_CHARACTERS, MAX_METADATA_CHARACTERS, check_metadata
 from app.errors import InputError
+from app.types.access import Role
+from embedder.encoder import Encoder
+from embedder.errors import TextError
 from embedder.refinement_steps import MAX_INSTRUCTION_CHARACTERS
 
 FORM = {"content-type": "application/x-www-form-urlencoded"}
@@ -73,6 +76,11 @@ def test_a_long_instruction_is_refused_before_it_is_read_or_kept(
     answer = post(application, path, body)
     assert answer.status_code == 422
     assert "20,001 characters" in answer.json()["detail"]
+
+
+def test_the_model_reads_no_long_instruction(tiny_encoder: Encoder) -> None:
+    with pytest.raises(TextError, match="20,001 characters"):
+        tiny_encoder.refine("cat", instruction=TOO_LONG)
 
 
 def test_a_judgement_keeps_no_long_texts(application: AccessApplication) -> None:
@@ -151,6 +159,17 @@ def test_the_password_behind_a_session_cannot_be_guessed(application: AccessAppl
     client.post("/login", data={"name": "user-1", "password": "password of 1"})
     other = {"current": "password of 1", "new": "a new password"}
     assert client.post("/api/v1/me/password", json=other).status_code == 204
+
+
+def test_whose_a_linked_identity_is_stays_hidden_with_the_user(application: AccessApplication) -> None:
+    identity = {"issuer": "https://login.example", "subject": "248"}
+    assert post(application, "/api/v1/users/user-4/identities", identity, who="admin").status_code == 204
+    application.accounts.add_user("tom", role=Role.ADMIN, collections=[f"{OWN}*"], password="password of tom")
+    application.client.post("/login", data={"name": "tom", "password": "password of tom"})
+    refused = application.client.post("/api/v1/users/user-0/identities", json=identity)
+    assert refused.status_code == 409
+    assert "user-4" not in refused.text
+    assert "user-4" in post(application, "/api/v1/users/user-0/identities", identity, who="admin").text
 
 
 @pytest.mark.parametrize("path", ["/", "/api/v1/me", "/api/v1/documents?collection=own", "/config"])
