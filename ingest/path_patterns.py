@@ -7,7 +7,7 @@ way to divide a path among the wildcards, which takes minutes for a name of 240 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import AnyStr, cast
+from typing import Any, AnyStr
 
 from pathspec import GitIgnoreSpec
 from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
@@ -25,9 +25,8 @@ class _Pattern(GitIgnoreSpecPattern):
     @classmethod
     def pattern_to_regex(cls, pattern: AnyStr) -> tuple[AnyStr | None, bool | None]:
         regex, include = super().pattern_to_regex(pattern)
-        if isinstance(regex, str):
-            return cast(AnyStr, without_retries(regex)), include
-        return regex, include
+        bounded: Any = without_retries(regex) if isinstance(regex, str) else regex
+        return bounded, include
 
 
 def without_retries(regex: str) -> str:
