@@ -12,6 +12,8 @@ import openpyxl
 from page_application import EMPTY, LETTERS, RECIPES, PageApplication
 from reportlab.pdfgen.canvas import Canvas
 
+from app.documents.library import MAX_METADATA_CHARACTERS
+
 HOSTILE = "hostile"
 ELSEWHERE = "https://attacker.invalid"
 
@@ -63,6 +65,7 @@ LAYOUT = (
 )
 ATTACKS: Sequence[str] = (*SCRIPTS, *LINKS, *FETCHES, *LAYOUT)
 LONG_WORD = "W" * 50_000
+LONG_VALUE = LONG_WORD[: MAX_METADATA_CHARACTERS - 1_000]
 MAX_TITLE, MAX_LENS_NAME = 1000, 80
 
 FILE_NAMES = (
@@ -88,8 +91,8 @@ def take_in(application: PageApplication, *, is_whole: bool) -> None:
         title, metadata = attack[:MAX_TITLE], {attack[:200]: attack, "year": 2020 + number}
         application.add_text(HOSTILE, title, text, metadata, uri=attack if number % 2 else f"{attack}#{number}")
     word = LONG_WORD if is_whole else LONG_WORD[:5000]
-    application.add_text(HOSTILE, word[:MAX_TITLE], f"{word} ferry {word}", {word[:200]: LONG_WORD})
-    application.add_text(HOSTILE, "", f"{word}. The ferry.", {"word": LONG_WORD}, uri=f"https://{LONG_WORD[:1900]}/")
+    application.add_text(HOSTILE, word[:MAX_TITLE], f"{word} ferry {word}", {word[:200]: LONG_VALUE})
+    application.add_text(HOSTILE, "", f"{word}. The ferry.", {"word": LONG_VALUE}, uri=f"https://{LONG_WORD[:1900]}/")
     for name in FILE_NAMES if is_whole else FILE_NAMES[:3]:
         text = f"The ferry. {' '.join(ATTACKS)}"
         content = json.dumps(dict.fromkeys(ATTACKS, "A ferry.")) if name.endswith(".json") else text

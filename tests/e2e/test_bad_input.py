@@ -139,7 +139,7 @@ BAD_QUESTIONS: dict[str, tuple[Any, int, str]] = {
     "empty query": ({"query": ""}, 422, "write what you are looking for"),
     "whitespace query": ({"query": " \n\t\u00a0"}, 422, "write what you are looking for"),
     "query with NUL": ({"query": "a\x00b"}, 422, "remove it"),
-    "query with a lone surrogate": (b'{"query": "a \\ud800 b", "collection": "sample"}', 422, "query"),
+    "query with a lone surrogate": (b'{"query": "a \\ud800 b", "collection": "sample"}', 422, "surrogate"),
     "long instruction": ({"query": "cat", "instruction": LONG_INSTRUCTION}, 422, "Shorten it"),
     "instruction with NUL": ({"query": "cat", "instruction": "a\x00b"}, 422, "remove it"),
     "unknown collection": ({"query": "cat", "collection": "nowhere"}, 404, "gircse ingest PATH --collection nowhere"),
