@@ -51,7 +51,7 @@ def test_a_query_and_a_lens_show_both_ways_of_looking(open_page: Open, axe: Axe,
     wait_for_both(opened)
     expect(page.get_by_label("Instruction B")).to_have_value(FEELING)
 
-    expect(page.locator(".verdict")).to_contain_text("Both searches found")
+    expect(page.locator(".verdict")).to_contain_text("Both lists have the same passages")
     expect(page.locator(".look h2")).to_have_text(["A No lens", "B Same feeling"])
     expect(page.locator(".side-reading .group").first).to_be_visible()
     expect(page.locator(".list.is-b .move")).to_have_count(page.locator(".list.is-b li").count())

@@ -563,7 +563,7 @@ def test_a_source_comes_again_from_the_page(
     expect(shown.row("heron")).to_have_count(0)
     repository.delete("docs/tide.md")
     repository.put("docs/oven.md", "The oven is hot.")
-    listed.get_by_role("button", name="Run").click()
+    listed.get_by_role("button", name="Sync now").click()
     shown.expect_message("will be fetched as soon as a worker is free")
     expect(shown.row("oven")).to_be_visible()
     expect(shown.row("tide")).to_have_count(0)

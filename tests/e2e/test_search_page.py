@@ -135,7 +135,7 @@ def test_a_search_is_saved_found_in_the_history_and_asked_again(open_page: Open,
     page.get_by_label("Webhook").fill("https://example.org/hook")
     page.get_by_role("button", name="Save the alert settings of Ferries").press("Enter")
     expect(page.locator("#saved-message")).to_contain_text("Alert saved")
-    expect(standing.get_by_text("Signed with whsec_")).to_be_visible()  # it stays open
+    expect(standing.get_by_text("signed with this secret: whsec_")).to_be_visible()  # it stays open
     expect(page.get_by_label("Notify about")).to_have_value("strong")
     axe(opened)
     assert opened.overflows() == []
