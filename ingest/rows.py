@@ -16,7 +16,16 @@ from typing import Any, BinaryIO
 from urllib.parse import quote
 
 from app.errors import DocumentError, InputError
-from app.types.documents import MetadataValue, Source, SourceFailure, require_text
+from app.types.documents import (
+    MAX_KEY_CHARACTERS,
+    MAX_METADATA_CHARACTERS,
+    MAX_TITLE_CHARACTERS,
+    Metadata,
+    MetadataValue,
+    Source,
+    SourceFailure,
+    require_text,
+)
 
 JSONL_SUFFIXES, CSV_SUFFIXES = (".jsonl", ".ndjson"), (".csv", ".tsv")
 ROW_SUFFIXES = JSONL_SUFFIXES + CSV_SUFFIXES
@@ -108,11 +117,21 @@ def _as_source(
         raise DocumentError(f"The id {row_id!r} is already used on line {lines_by_id[row_id]}. Use another one.")
     title = row.get(title_field)
     taken = {fields.text, id_field, title_field}
+    metadata = {key: value for key, value in row.items() if key not in taken and isinstance(value, MetadataValue)}
     return Source(
         name=f"{file}, line {line}",
         uri=f"{file.as_uri()}#{quote(row_id)}",
         media_type="text/plain",
         data=require_text(text, name="text").encode(),
-        title=title if isinstance(title, str) else "",
-        metadata={key: value for key, value in row.items() if key not in taken and isinstance(value, MetadataValue)},
+        title=title[:MAX_TITLE_CHARACTERS] if isinstance(title, str) else "",
+        metadata=_shortened(metadata),
     )
+
+
+def _shortened(metadata: Metadata) -> Metadata:
+    """With as much of long keys and values as a document may have."""
+    kept = {key[:MAX_KEY_CHARACTERS]: value for key, value in metadata.items()}
+    if sum(len(key) + len(str(value)) for key, value in kept.items()) <= MAX_METADATA_CHARACTERS:
+        return kept
+    most = max(MAX_METADATA_CHARACTERS // max(len(kept), 1) - MAX_KEY_CHARACTERS, 0)
+    return {key: value[:most] if isinstance(value, str) else value for key, value in kept.items()}

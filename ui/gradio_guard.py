@@ -73,6 +73,9 @@ class GradioGuard:
             await _refuse(scope, receive, send)
         elif scope["path"] in _MAX_BODY_BYTES:
             body = await _whole_body(receive, at_most=_MAX_BODY_BYTES[scope["path"]])
+            if body is None:
+                await _too_long()(scope, receive, send)
+                return
             if not self._is_own_body(body, scope):
                 await _refuse(scope, receive, send)
                 return
@@ -106,15 +109,15 @@ def _principal_of(scope: Scope) -> Principal | None:
     return principal
 
 
-async def _whole_body(receive: Receive, *, at_most: int) -> bytes:
-    """Reads the body; empty if it is too long to be valid."""
+async def _whole_body(receive: Receive, *, at_most: int) -> bytes | None:
+    """Reads the body; None if it has more than `at_most` bytes."""
     body = bytearray()
     while len(body) <= at_most:
         message = await receive()
         body += message.get("body", b"")
         if not message.get("more_body", False):
-            return bytes(body) if len(body) <= at_most else b""
-    return b""
+            return bytes(body) if len(body) <= at_most else None
+    return None
 
 
 def _again(body: bytes, receive: Receive) -> Receive:
@@ -149,5 +152,13 @@ async def _refuse(scope: Scope, receive: Receive, send: Send) -> None:
 def _refusal() -> JSONResponse:
     """In the language of the request."""
     detail = _("There is no page, file or action at this path. The pages start at /; /docs describes the API.")
-    problem = {"title": "Not Found", "status": 404, "detail": detail}
-    return JSONResponse(problem, 404, _NOT_CACHED, media_type="application/problem+json")
+    return _problem(404, "Not Found", detail)
+
+
+def _too_long() -> JSONResponse:
+    return _problem(413, "Content Too Large", _("The fields of this page hold more than 4 MB. Shorten them."))
+
+
+def _problem(status: int, title: str, detail: str) -> JSONResponse:
+    problem = {"title": title, "status": status, "detail": detail}
+    return JSONResponse(problem, status, _NOT_CACHED, media_type="application/problem+json")

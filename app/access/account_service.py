@@ -127,8 +127,10 @@ class AccountService:
         if principal.key_id is not None:
             raise self._refused_password(principal)
         with self._passwords.attempt(principal.name):
-            if not self._accounts.change_own_password(principal.name, current, new):
+            if not self._accounts.has_password(principal.name, current):
                 raise self._refused_password(principal)
+        if not self._accounts.change_own_password(principal.name, current, new):  # it was changed meanwhile
+            raise self._refused_password(principal)
         self._authorizer.note_done("password.changed", principal.name)
 
     def _refused_password(self, principal: Principal) -> ForbiddenError:
@@ -195,8 +197,7 @@ class AccountService:
 
     def _end(self, sessions: Sequence[WebSession]) -> None:
         self._ledger.end_sessions([session.token_hash for session in sessions])
-        for session in sessions:
-            self._authorizer.note_done("session.ended", session.id, {"user": session.user})
+        self._authorizer.note_all_done("session.ended", {session.id: {"user": session.user} for session in sessions})
 
     # Keys
 

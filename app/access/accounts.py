@@ -113,10 +113,17 @@ class Accounts:
         or got another password meanwhile.
         """
         user = self._changeable(name)
-        if user.password_hash is None or not PASSWORDS.matches(current, user.password_hash) or user.disabled_at:
+        if user.password_hash is None or not self._is_password_of(user, current):
             return False
         self.ledger.change_user(name, AccountChange(password_hash=_hashed(new)), only_password=user.password_hash)
         return True
+
+    def has_password(self, name: str, password: str) -> bool:
+        return self._is_password_of(self._changeable(name), password)
+
+    @staticmethod
+    def _is_password_of(user: User, password: str) -> bool:
+        return bool(user.password_hash and PASSWORDS.matches(password, user.password_hash) and not user.disabled_at)
 
     def remove_user(self, name: str) -> None:
         """Also deletes all keys and sessions."""

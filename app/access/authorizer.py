@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from app.errors import CatalogUnavailableError, ForbiddenError, LoginRequiredError, UnknownCollectionError
+from app.access import audit
+from app.errors import ForbiddenError, LoginRequiredError, UnknownCollectionError
 from app.types.access import AuditEntry, Principal, Role, current_principal
 from app.types.documents import CountedCollection, utc_now
-from app.types.patience import waiting_long
 
 if TYPE_CHECKING:  # avoids importing SQL
     from app.catalog import SqlCatalog
-
-_log = logging.getLogger(__name__)
 
 
 def without_hidden(error: UnknownCollectionError, principal: Principal) -> UnknownCollectionError:
@@ -84,15 +81,13 @@ class Authorizer:
         self._catalog.access.note(self._entry(action, subject, detail))
 
     def note_done(self, action: str, subject: str, detail: Mapping[str, str] | None = None) -> None:
-        """Like `note`, but after the operation, so it must not make the request fail: it waits long for a locked
-        catalog. If the catalog stays locked, it writes the entry to the log of the service.
-        """
-        entry = self._entry(action, subject, detail)
-        try:
-            with waiting_long():
-                self._catalog.access.note(entry)
-        except CatalogUnavailableError as error:
-            _log.error("This entry is missing in the audit log: %s (%s)", entry, error)
+        """As `note`, after the operation, which must not fail any more."""
+        self.note_all_done(action, {subject: detail or {}})
+
+    def note_all_done(self, action: str, details: Mapping[str, Mapping[str, str]]) -> None:
+        """`note_done` for several subjects."""
+        entries = [self._entry(action, subject, detail) for subject, detail in details.items()]
+        audit.note_done(self._catalog.access, entries)
 
     def _entry(self, action: str, subject: str, detail: Mapping[str, str] | None) -> AuditEntry:
         principal = self.require_role()

@@ -9,6 +9,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
+from app.access import audit
 from app.access.accounts import Accounts
 from app.access.hashing import digest, is_same
 from app.access.throttle import Throttle
@@ -82,7 +83,7 @@ class Logins:
             self._ledger.add_session(session)
         except UnknownUserError:  # deleted or disabled meanwhile
             raise LoginRequiredError("Name or password is wrong.") from None
-        self._note(LOGGED_IN, actor=name, address=address, detail={"by": by} if by else {})
+        self._note_done(LOGGED_IN, actor=name, address=address, detail={"by": by} if by else {})
         return token
 
     def log_out(self, token: str) -> None:
@@ -90,7 +91,7 @@ class Logins:
         session = self._ledger.web_session(digest(token))
         if session is not None:
             self._ledger.end_sessions([session.token_hash])
-            self._note("logout", actor=session.user, address="")
+            self._note_done("logout", actor=session.user, address="")
 
     def principal_of_session(self, token: str, *, is_use: bool = True) -> Principal:
         """Raises LoginRequiredError if the session has ended or its user may not log in any more. With `is_use`
@@ -133,5 +134,9 @@ class Logins:
         since = self._clock() - KNOWN_FOR
         return self._ledger.count_noted(LOGGED_IN, since=since, actor=name[:100], subject=address) > 0
 
-    def _note(self, action: str, *, actor: str, address: str, detail: Mapping[str, str] | None = None) -> None:
-        self._ledger.note(AuditEntry(self._clock(), actor[:100], action, address, detail or {}))
+    def _note(self, action: str, *, actor: str, address: str) -> None:
+        self._ledger.note(AuditEntry(self._clock(), actor[:100], action, address, {}))
+
+    def _note_done(self, action: str, *, actor: str, address: str, detail: Mapping[str, str] | None = None) -> None:
+        entry = AuditEntry(self._clock(), actor[:100], action, address, detail or {})
+        audit.note_done(self._ledger, [entry])

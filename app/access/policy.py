@@ -180,10 +180,8 @@ def move_noted(
 ) -> list[tuple[Document, Job | None]]:
     documents = [access.catalog.document(document_id) for document_id in document_ids]
     moved = library.move_documents(document_ids, collection)
-    for document in documents:
-        access.authorizer.note_done(
-            "document.moved", document.id, {"collection": document.collection, "to": collection}
-        )
+    details = {document.id: {"collection": document.collection, "to": collection} for document in documents}
+    access.authorizer.note_all_done("document.moved", details)
     return moved
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from app.access import audit
 from app.access.accounts import Accounts
 from app.access.logins import FAILED, Logins
 from app.access.pending_sign_in import PendingSignIn, opened
@@ -167,7 +168,8 @@ class SignIn:
                 f"The user {name} already exists and has not signed in with {self.label} before. If that is you, an "
                 f"admin can link the two: {connect.replace('NAME', name)}"
             ) from None
-        self._note("user.added", name, name, {"role": role.label, "by": BY, "subject": identity.subject})
+        detail = {"role": role.label, "by": BY, "subject": identity.subject}
+        audit.note_done(self._ledger, [AuditEntry(self._clock(), name, "user.added", name, detail)])
         return name
 
     def _name_of(self, claims: Claims) -> str:

@@ -203,9 +203,9 @@ class SqlAccess(CatalogPart):
                     .values(failures=AttemptRow.failures - 1)
                 )
 
-    def note(self, entry: AuditEntry) -> None:
+    def note(self, *entries: AuditEntry) -> None:
         with self._database.writing() as session:
-            session.add(AuditRow(**asdict(entry)))
+            session.add_all(AuditRow(**asdict(entry)) for entry in entries)
 
     def audit_entries(
         self, *, actions: Sequence[str] = (), actor: str | None = None, limit: int = 100, offset: int = 0

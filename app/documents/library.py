@@ -23,6 +23,9 @@ from app.search.request_checks import check_instruction
 from app.search.retrieval import CHUNK_KEYS
 from app.types.defaults import CHUNK_OVERLAP, CHUNK_TOKENS, SAMPLE_COLLECTION
 from app.types.documents import (
+    MAX_KEY_CHARACTERS,
+    MAX_METADATA_CHARACTERS,
+    MAX_TITLE_CHARACTERS,
     Collection,
     Document,
     DocumentState,
@@ -45,9 +48,6 @@ if TYPE_CHECKING:  # avoids importing SQL
 
 CREATION_LEASE = timedelta(minutes=10)
 MAX_METADATA_KEYS = 64
-MAX_KEY_CHARACTERS = 200
-MAX_METADATA_CHARACTERS = 20_000  # of all keys and values: the index stores them with every passage
-MAX_TITLE_CHARACTERS = 1_000
 _LARGEST_NUMBER = sys.float_info.max  # the index stores other numbers as floats
 MAX_SAMPLE_ROWS = 10_000
 MAX_WINDOW_CHARACTERS = 50_000

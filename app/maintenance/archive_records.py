@@ -127,6 +127,7 @@ class LensLine(_Record):
             document_instruction=self.document_instruction,
             note=self.note,
             values=self.values,
+            is_stored=True,
         )
 
 

@@ -23,17 +23,21 @@ def new_lens(
     document_instruction: str | None = None,
     note: str = "",
     values: Sequence[str] = (),
+    is_stored: bool = False,
 ) -> Lens:
-    """Checks and normalises a lens. Raises InputError."""
+    """Checks and normalises a lens. Raises InputError. is_stored: it may be of an earlier release, which did not limit
+    the length of instructions.
+    """
     name = require_text(name, name="name of the lens").strip()
     if not name or len(name) > MAX_NAME_CHARACTERS or any(map(_is_control, name)):
         raise InputError(
             f"{name[:MAX_NAME_CHARACTERS]!r} cannot name a lens: use 1 to {MAX_NAME_CHARACTERS} characters of one line."
         )
-    check_instruction(query_instruction, name="query instruction")
+    if not is_stored:
+        check_instruction(query_instruction, name="query instruction")
+        check_instruction(document_instruction, name="document instruction")
     if not query_instruction.strip():
         raise InputError(f"The lens {name!r} has no query instruction; write how it should interpret a query.")
-    check_instruction(document_instruction, name="document instruction")
     if len(require_text(note, name="note")) > MAX_NOTE_CHARACTERS:
         raise InputError(f"A note has at most {MAX_NOTE_CHARACTERS} characters, not {len(note)}.")
     checked_values = tuple(map(str, parse_values(values)))

@@ -18,6 +18,9 @@ from app.types.quotas import Allowance
 from app.types.uris import name_in
 
 MAX_URI_BYTES = 2000  # PostgreSQL indexes no more than 2,704 bytes of a key
+MAX_TITLE_CHARACTERS = 1_000
+MAX_KEY_CHARACTERS = 200  # of metadata
+MAX_METADATA_CHARACTERS = 20_000  # of all keys and values: the index stores them with every passage
 
 MetadataValue = str | int | float | bool
 Metadata = Mapping[str, MetadataValue]

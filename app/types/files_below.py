@@ -10,6 +10,7 @@ from typing import BinaryIO
 
 _CAN_WALK = os.open in os.supports_dir_fd  # False on Windows
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
+_PASS = getattr(os, "O_PATH", os.O_RDONLY)  # a folder may be entered and not be listed
 _NO_WAIT = getattr(os, "O_NONBLOCK", 0)  # a FIFO in the place of the file would block
 
 
@@ -32,10 +33,10 @@ def open_below(path: Path, root: Path) -> BinaryIO:
 def _walked(path: Path, root: Path) -> int:
     """Opens one folder after the other; a link on the way is an error."""
     *folders, name = path.relative_to(root).parts
-    folder = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
+    folder = os.open(root, _PASS | os.O_DIRECTORY)
     try:
         for each in folders:
-            inner = os.open(each, os.O_RDONLY | os.O_DIRECTORY | _NO_LINK, dir_fd=folder)
+            inner = os.open(each, _PASS | os.O_DIRECTORY | _NO_LINK, dir_fd=folder)
             os.close(folder)
             folder = inner
         return os.open(name, os.O_RDONLY | _NO_LINK | _NO_WAIT, dir_fd=folder)

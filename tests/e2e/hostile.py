@@ -12,7 +12,7 @@ import openpyxl
 from page_application import EMPTY, LETTERS, RECIPES, PageApplication
 from reportlab.pdfgen.canvas import Canvas
 
-from app.documents.library import MAX_METADATA_CHARACTERS
+from app.types.documents import MAX_METADATA_CHARACTERS
 
 HOSTILE = "hostile"
 ELSEWHERE = "https://attacker.invalid"

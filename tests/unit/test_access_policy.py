@@ -440,7 +440,7 @@ def test_every_event_that_a_service_notes_is_in_the_table() -> None:
         for node in ast.walk(ast.parse((folder / f"{file}.py").read_text("utf-8")))
         if isinstance(node, ast.Call)
         and isinstance(node.func, ast.Attribute)
-        and node.func.attr in ("note", "note_done")
+        and node.func.attr in ("note", "note_done", "note_all_done")
         if isinstance(node.args[0], ast.Constant)
     }
     assert found == {event for _, _, rule in RULES for event in rule.notes}

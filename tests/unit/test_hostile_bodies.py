@@ -12,9 +12,10 @@ from access_application import OWN, AccessApplication, open_access_application
 from app.access.throttle import MAX_FAILURES_OF_ADDRESS
 from app.api.base_schemas import MAX_PARTS
 from app.api.bodies import MAX_PUBLIC_BYTES
-from app.documents.library import MAX_KEY_CHARACTERS, MAX_METADATA_CHARACTERS, check_metadata
+from app.documents.library import check_metadata
 from app.errors import InputError
 from app.types.access import Role
+from app.types.documents import MAX_KEY_CHARACTERS, MAX_METADATA_CHARACTERS
 from embedder.encoder import Encoder
 from embedder.errors import TextError
 from embedder.refinement_steps import MAX_INSTRUCTION_CHARACTERS
@@ -159,6 +160,13 @@ def test_the_password_behind_a_session_cannot_be_guessed(application: AccessAppl
     client.post("/login", data={"name": "user-1", "password": "password of 1"})
     other = {"current": "password of 1", "new": "a new password"}
     assert client.post("/api/v1/me/password", json=other).status_code == 204
+
+
+def test_a_new_password_that_is_too_short_is_no_guess(application: AccessApplication) -> None:
+    client = application.client
+    client.post("/login", data={"name": "user-2", "password": "password of 2"})
+    for _ in range(MAX_FAILURES_OF_ADDRESS + 1):
+        assert client.post("/api/v1/me/password", json={"current": "password of 2", "new": "short"}).status_code == 422
 
 
 def test_whose_a_linked_identity_is_stays_hidden_with_the_user(application: AccessApplication) -> None:

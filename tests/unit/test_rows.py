@@ -48,6 +48,15 @@ def test_row_is_a_document_with_its_scalars_as_metadata(rows_of: Callable[..., l
     assert source.uri.endswith("/rows.jsonl#a/1")
 
 
+def test_long_fields_of_a_row_are_shortened_and_short_ones_are_whole(rows_of: Callable[..., list]) -> None:
+    row = {"text": "The tide.", "title": "T" * 1_001, "note": "n" * 15_000, "q" * 210: "x"}
+    (whole,) = rows_of(json.dumps(row))
+    assert (len(whole.title), whole.metadata) == (1_000, {"note": "n" * 15_000, "q" * 200: "x"})
+    (cut,) = rows_of(json.dumps(row | {"html": "h" * 21_000}))
+    assert set(cut.metadata) == {"note", "html", "q" * 200}
+    assert sum(len(key) + len(value) for key, value in cut.metadata.items()) <= 20_000
+
+
 def test_fields_may_have_other_names(rows_of: Callable[..., list]) -> None:
     row = {"key": 7, "body": "The tide.", "head": "Tides", "id": "x", "text": "other", "title": "t"}
     (source,) = rows_of(json.dumps(row), text="body", id="key", title="head")

@@ -62,7 +62,7 @@ def test_what_no_page_sends_is_not_kept(client: TestClient, site: gr.Blocks) -> 
     assert join(client, "x" * MAX_SESSION_CHARACTERS) == 200
     kept = set(site._queue.pending_event_ids_session)
     assert join(client, "x" * (MAX_SESSION_CHARACTERS + 1)) == 404
-    assert join(client, "long", "x" * 5_000_000) == 404
+    assert join(client, "long", "x" * 5_000_000) == 413
     assert client.post("/gradio_api/queue/join", content="[" * 100_000).status_code == 404
     assert set(site._queue.pending_event_ids_session) == kept
 

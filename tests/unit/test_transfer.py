@@ -13,6 +13,7 @@ import sys
 import tarfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -26,11 +27,12 @@ from app.documents.garbage import remove_unneeded
 from app.edge import EdgeProcess
 from app.errors import ArchiveError, ConflictError, FingerprintMismatchError, GircseError, InputError
 from app.maintenance.archive import ArchiveWriter, read_members, verify
+from app.maintenance.archive_records import LensLine
 from app.maintenance.consistency import ConsistencyCheck
 from app.maintenance.transfer import Transfer, Transferred
 from app.search.judgements import new_judgement, new_lens
 from app.testing import ToyEmbedder, text_source
-from app.types.documents import DocumentState, GarbageKind, utc_now
+from app.types.documents import DocumentState, GarbageKind, Lens, utc_now
 from app.vectors import QdrantVectorIndex
 
 __all__ = ["engine_address", "new_index"]  # fixtures: the tests run against a server, too
@@ -214,6 +216,11 @@ def test_lenses_and_judgements_come_along(toy_services: Any, elsewhere: Any, tmp
     catalog = elsewhere.services.catalog
     copied = {(catalog.document(each.document_id).uri, each.grade) for each in next(catalog.judgement_pages("copy"))}
     assert copied == {(document.uri, number) for number, document in enumerate(documents)}
+
+
+def test_a_lens_of_an_earlier_release_may_have_a_longer_instruction() -> None:
+    lens = Lens("x", "Represent the feeling. " * 1_000, "Represent this. " * 2_000)
+    assert LensLine.of(lens).lens() == replace(lens, query_instruction=lens.query_instruction.strip())
 
 
 def test_waiting_and_failed_documents_come_along_as_such(toy_services: Any, elsewhere: Any, tmp_path: Path) -> None:
