@@ -455,6 +455,12 @@ class TestEncodings:
             r"\left( \item \label{a} \url{c} \over \cite{v} \'{} \omega",
             r"\left( \item \label{a} \url{c} \over \cite{v} \'{} \omega",
         ),
+        (r"Un caf\'e noir, l'universit\'e de Paris, citt\`a e", "Un café noir, l'université de Paris, città e"),
+        (
+            r"b \\i & j \\'A, \= else $\'a \o$ \$5 \'a $$\'a$$ \'e",
+            r"b \\i & j \\'A, \= else $\'a \o$ \$5 á $$\'a$$ é",
+        ),
+        ("\\begin{tabbing}\nif \\=a\\'b\n\\end{tabbing}\n\\'a", "\\begin{tabbing}\nif \\=a\\'b\n\\end{tabbing}\ná"),
     ],
 )
 def test_accents_of_tex_are_letters(source: str, shown: str):
