@@ -17,7 +17,7 @@ from ingest.readers.media_types import NOTEBOOK
 from ingest.readers.parts import Block
 from ingest.readers.skipped import Skipped
 from ingest.readers.tables import join_blocks
-from ingest.readers.text import clean_text, decode_text
+from ingest.readers.text import as_printed, decode_text
 from ingest.text_headings import MarkdownHeadings
 from ingest.titles import heading_text
 
@@ -101,7 +101,7 @@ def _output(output: dict[str, Any], limits: ReadLimits) -> str:
             return text
     plain = next((text for key in ("text/plain", "text") if (text := _joined(data.get(key))).strip()), "")
     if not _OBJECT.fullmatch(plain.strip()):
-        return plain
+        return "".join(as_printed([plain]))
     value = data.get("application/json")
     return json.dumps(value, ensure_ascii=False, indent=1) if value else ""
 
@@ -109,9 +109,8 @@ def _output(output: dict[str, Any], limits: ReadLimits) -> str:
 def _error(output: dict[str, Any]) -> str:
     message = f"{output.get('ename', '')}: {output.get('evalue', '')}"
     lines = output.get("traceback")
-    traceback = (
-        clean_text("\n".join(line for line in lines if isinstance(line, str))) if isinstance(lines, list) else ""
-    )
+    shown = "\n".join(line for line in lines if isinstance(line, str)) if isinstance(lines, list) else ""
+    traceback = "".join(as_printed([shown]))
     return traceback if message in traceback else f"{traceback}\n{message}".strip()
 
 

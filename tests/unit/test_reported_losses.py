@@ -14,7 +14,7 @@ from sample_files import book, unzipped, workbook, zip_of
 
 from app.errors import DocumentError
 from ingest.readers.document import read_document
-from ingest.readers.text import clean_pieces
+from ingest.readers.text import as_printed, clean_pieces
 
 
 def text_of(data: str | bytes, name: str) -> str:
@@ -93,8 +93,8 @@ class TestTerminals:
             ("\x1b[32mINFO\x1b[0m started", "INFO started"),
             ("\x1b]8;;https://example.org\x07link\x1b]8;;\x07", "link"),
             ("\x1b(B\x1b[mplain \x1b[38;5;12mblue", "plain blue"),
-            ("N\bNA\bA _\bl_\bs", "NA ls"),
-            ("ab\b\bc", "ac"),
+            ("N\bNA\bA _\bl_\bs N\bN\bN _\bb\bb o\b_", "NA ls N b o"),
+            ("ab\b\bc a\bword", "abc aword"),
             ("The end.\r\n\x1a", "The end.\n"),
             ("\x1b\x1b[0m[0mx", "[0mx"),
         ],
@@ -102,8 +102,11 @@ class TestTerminals:
     def test_what_a_terminal_shows_in_one_piece_and_in_many(self, written: str, shown: str):
         before = "A line that a program printed before.\n"
         assert text_of(before + written, "a.log") == before + shown
-        assert "".join(clean_pieces(list(written))) == shown
-        assert "".join(clean_pieces([shown])) == shown
+        assert "".join(clean_pieces(as_printed(list(written)))) == shown
+        assert "".join(as_printed([shown])) == shown
+
+    def test_a_value_that_has_a_backspace_keeps_its_letters(self):
+        assert text_of('{"pattern": "(?i)\\bword\\b"}', "a.json") == "pattern: (?i)\bword\b"
 
 
 def changed_book(old: bytes, new: bytes, *, package: bool = True) -> bytes:
