@@ -39,6 +39,14 @@ class TestSubtitles:
             ),
             ("1\n00:00:01 --> 00:00:02\nWhole seconds.", "Whole seconds."),
             ("1\n00:00:01:000 -> 00:00:02:000\nOther signs.", "Other signs."),
+            (
+                f"1\n{TIMES.format(1)}\nThe answer is\n12\n{TIMES.format(2)}\n12\n{TIMES.format(3)}\nTwo.",
+                "The answer is 12\n12\nTwo.",
+            ),
+            (
+                f"1\n{TIMES.format(1)}\n10:30 -> 11:45\nis late.\n\n7\n{TIMES.format(2)}\n8",
+                "10:30 -> 11:45 is late.\n\n8",
+            ),
             (f"Translated by Ann.\n\n1\n{TIMES.format(1)}\nOne.", "Translated by Ann.\n\nOne."),
         ],
     )
@@ -50,6 +58,10 @@ class TestSubtitles:
         first = f"opening\n{TIMES.format(1)}\nNOTES are sung.\n\nto the end.\n\nNOTE a remark\n\n"
         cues = f"{first}cue two\n{TIMES.format(2)}\nTwo."
         assert text_of(head + cues.replace(",", "."), "a.vtt") == "NOTES are sung. to the end.\n\nTwo."
+
+    @pytest.mark.parametrize("said", ["STYLE is everything", "NOTE this", "REGION"])
+    def test_spoken_words_that_look_like_the_begin_of_a_note(self, said: str):
+        assert text_of(f"WEBVTT\n\n00:01.000 --> 00:02.000\n{said}\n\nNOTE a remark\n", "a.vtt") == said
 
 
 def notebook(*outputs: dict[str, Any]) -> str:
