@@ -326,6 +326,10 @@ class TestRtf:
                 r"{\field{\*\fldinst FORMTEXT {\*\formfield{\fftype0{\*\ffdeftext Name}}}}{\fldrslt Ada}} wrote",
                 "Ada wrote",
             ),
+            (
+                r"{\field{\*\fldinst {\*\formfield{\fftype2\ffres1{\*\ffl Apple}{\*\ffl Pear}}}}{\fldrslt Pear}} tree",
+                "Pear tree",
+            ),
             (r"x\par{\shp{\*\shpinst{\sp{\sn gtextUNICODE}{\sv Draft}}}}\par", "x\n\nDraft"),
             (r"\fromhtml1 {\*\htmltag64 <p>}Shown\htmlrtf \par\htmlrtf0 {\*\htmltag72 </p>}", "Shown"),
             (r"A\htmlrtf not shown\htmlrtf0  B", "A B"),
