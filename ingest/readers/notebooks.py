@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator
 from typing import Any
+from xml.etree.ElementTree import ParseError
 
 from app.errors import DocumentError
 from app.types.documents import MetadataValue
@@ -18,11 +19,14 @@ from ingest.readers.parts import Block
 from ingest.readers.skipped import Skipped
 from ingest.readers.tables import join_blocks
 from ingest.readers.text import as_printed, decode_text
+from ingest.readers.xml import parse_xml
 from ingest.text_headings import MarkdownHeadings
 from ingest.titles import heading_text
 
 # What stands for an object of which another form holds the content.
 _OBJECT = re.compile(r"<IPython\.[\w.]+ object>")
+_SVG = "{http://www.w3.org/2000/svg}"
+_WORDS_OF_DRAWINGS = {f"{space}{name}" for name in ("text", "title", "foreignObject") for space in ("", _SVG)}
 _MOST_OUTPUT = 20_000  # characters of one output: progress bars and printed arrays can be endless
 
 
@@ -93,8 +97,11 @@ def _output(output: dict[str, Any], limits: ReadLimits) -> str:
         return _error(output)
     bundle = output.get("data")
     data = bundle if isinstance(bundle, dict) else output
-    for key in ("text/html", "html", "image/svg+xml", "svg"):
+    for key in ("text/html", "html"):
         if (markup := _joined(data.get(key))).strip() and (text := _text_of_markup(markup, limits)):
+            return text
+    for key in ("image/svg+xml", "svg"):
+        if (drawing := _joined(data.get(key))).strip() and (text := _text_of_drawing(drawing)):
             return text
     for key in ("text/markdown", "text/latex", "latex"):
         if (text := _joined(data.get(key))).strip():
@@ -119,6 +126,22 @@ def _text_of_markup(markup: str, limits: ReadLimits) -> str:
         return read_html(markup.encode("utf-8", "replace"), limits, "utf-8").text
     except DocumentError:  # without elements
         return ""
+
+
+def _text_of_drawing(drawing: str) -> str:
+    """The words of an SVG, without its metadata and styles."""
+    try:
+        pending = [parse_xml(drawing.encode("utf-8", "replace"))]
+    except (DocumentError, ParseError):
+        return ""
+    words: list[str] = []
+    while pending:
+        element = pending.pop()
+        if element.tag in _WORDS_OF_DRAWINGS:
+            words.append(" ".join("".join(element.itertext()).split()))
+        else:
+            pending += reversed(element)
+    return "\n".join(filter(None, words))
 
 
 def _joined(source: object) -> str:

@@ -68,6 +68,13 @@ def notebook(*outputs: dict[str, Any]) -> str:
     return json.dumps({"cells": [{"cell_type": "code", "source": "x", "outputs": outputs}]})
 
 
+MATPLOTLIB = """<?xml version="1.0" encoding="utf-8" standalone="no"?>
+<!DOCTYPE svg PUBLIC "-//W3C//DTD SVG 1.1//EN" "http://www.w3.org/Graphics/SVG/1.1/DTD/svg11.dtd">
+<svg xmlns="http://www.w3.org/2000/svg"><metadata><rdf:RDF xmlns:dc="http://purl.org/dc/elements/1.1/"
+xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#"><dc:date>2020-09-01T10:00:00</dc:date><dc:title>Matplotlib
+</dc:title></rdf:RDF></metadata><style>*{}</style><title>A title</title><text>x <tspan>&amp; y</tspan></text></svg>"""
+
+
 class TestResultsOfNotebooks:
     @pytest.mark.parametrize(
         ("data", "shown"),
@@ -78,6 +85,8 @@ class TestResultsOfNotebooks:
                 {"text/plain": "<IPython.core.display.SVG object>", "image/svg+xml": "<svg><text>Seen</text></svg>"},
                 "Seen",
             ),
+            ({"text/plain": "<Figure>", "image/svg+xml": MATPLOTLIB}, "A title\nx & y"),
+            ({"text/plain": "<Figure>", "image/svg+xml": "<svg><path/>"}, "<Figure>"),
             (
                 {"text/plain": "<IPython.core.display.JSON object>", "application/json": {"key": "ä"}},
                 '{\n "key": "ä"\n}',
