@@ -456,6 +456,8 @@ class TestEncodings:
             *((text, "iso8859-2") for text in (POLISH, CZECH, HUNGARIAN)),
             *((text, codec) for text in (GERMAN, FRENCH) for codec in ("cp1252", "cp850", "mac_roman")),
             (PORTUGUESE, "cp1252"),
+            ("Opiniões públicas: só já é possível, útil, país. ", "cp1252"),
+            ("Az időeltolódás, előest és a főesemény: árvíz, kút, hűtő. ", "cp1250"),
             *((text, codec) for text in (RUSSIAN, CZECH) for codec in ("utf-16-le", "utf-16-be")),
         ],
     )
