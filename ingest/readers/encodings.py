@@ -55,6 +55,7 @@ _BEYOND_ASCII = re.compile(r"[^\x00-\x7f]+")
 _LATIN_LETTERS = re.compile(r"[^\W\d_\u0370-\U0010ffff]")
 # Control characters; ƒ, which umlauts of DOS turn into; ¤, which the € of ISO-8859-15 turns into.
 _UNUSUAL = re.compile(r"[\x80-\x9f\u0192\ufffd¤]")
+_PORTUGUESE = re.compile(r"õe[ms]?\b", re.IGNORECASE)  # `opiniões`; no word of Hungarian ends so with ő
 _BETWEEN_LETTERS = "’'·\xad–—´"
 _ORDINALS = "ªº"
 # Least share of letters beyond ASCII in a language that needs another code page than 1252. English and Dutch prose with
@@ -241,7 +242,10 @@ def _is_latin(text: str) -> bool:
 def _is_hungarian(text: str) -> bool:
     """Whether a text in windows-1252 has õ and û besides no other letters beyond ASCII than Hungarian has: they are ő
     and ű in windows-1250, and the others are equal in both."""
-    letters = set(filter(str.isalpha, "".join(_BEYOND_ASCII.findall(text[:_LETTERS_WITHIN])).lower()))
+    text = text[:_LETTERS_WITHIN]
+    if 2 * len(_PORTUGUESE.findall(text)) >= text.lower().count("õ") > 0:
+        return False
+    letters = set(filter(str.isalpha, "".join(_BEYOND_ASCII.findall(text)).lower()))
     return bool(letters & set("õû")) and letters <= set("áéíóöõúüû") and len(letters & set("áéíóöúü")) >= 4
 
 

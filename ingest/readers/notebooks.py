@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator
 from typing import Any
+from xml.etree.ElementTree import ParseError
 
 from app.errors import DocumentError
 from app.types.documents import MetadataValue
@@ -17,12 +18,15 @@ from ingest.readers.media_types import NOTEBOOK
 from ingest.readers.parts import Block
 from ingest.readers.skipped import Skipped
 from ingest.readers.tables import join_blocks
-from ingest.readers.text import clean_text, decode_text
+from ingest.readers.text import as_printed, decode_text
+from ingest.readers.xml import parse_xml
 from ingest.text_headings import MarkdownHeadings
 from ingest.titles import heading_text
 
 # What stands for an object of which another form holds the content.
 _OBJECT = re.compile(r"<IPython\.[\w.]+ object>")
+_SVG = "{http://www.w3.org/2000/svg}"
+_WORDS_OF_DRAWINGS = {f"{space}{name}" for name in ("text", "title", "foreignObject") for space in ("", _SVG)}
 _MOST_OUTPUT = 20_000  # characters of one output: progress bars and printed arrays can be endless
 
 
@@ -93,15 +97,18 @@ def _output(output: dict[str, Any], limits: ReadLimits) -> str:
         return _error(output)
     bundle = output.get("data")
     data = bundle if isinstance(bundle, dict) else output
-    for key in ("text/html", "html", "image/svg+xml", "svg"):
+    for key in ("text/html", "html"):
         if (markup := _joined(data.get(key))).strip() and (text := _text_of_markup(markup, limits)):
+            return text
+    for key in ("image/svg+xml", "svg"):
+        if (drawing := _joined(data.get(key))).strip() and (text := _text_of_drawing(drawing)):
             return text
     for key in ("text/markdown", "text/latex", "latex"):
         if (text := _joined(data.get(key))).strip():
             return text
     plain = next((text for key in ("text/plain", "text") if (text := _joined(data.get(key))).strip()), "")
     if not _OBJECT.fullmatch(plain.strip()):
-        return plain
+        return "".join(as_printed([plain]))
     value = data.get("application/json")
     return json.dumps(value, ensure_ascii=False, indent=1) if value else ""
 
@@ -109,9 +116,8 @@ def _output(output: dict[str, Any], limits: ReadLimits) -> str:
 def _error(output: dict[str, Any]) -> str:
     message = f"{output.get('ename', '')}: {output.get('evalue', '')}"
     lines = output.get("traceback")
-    traceback = (
-        clean_text("\n".join(line for line in lines if isinstance(line, str))) if isinstance(lines, list) else ""
-    )
+    shown = "\n".join(line for line in lines if isinstance(line, str)) if isinstance(lines, list) else ""
+    traceback = "".join(as_printed([shown]))
     return traceback if message in traceback else f"{traceback}\n{message}".strip()
 
 
@@ -120,6 +126,22 @@ def _text_of_markup(markup: str, limits: ReadLimits) -> str:
         return read_html(markup.encode("utf-8", "replace"), limits, "utf-8").text
     except DocumentError:  # without elements
         return ""
+
+
+def _text_of_drawing(drawing: str) -> str:
+    """The words of an SVG, without its metadata and styles."""
+    try:
+        pending = [parse_xml(drawing.encode("utf-8", "replace"))]
+    except (DocumentError, ParseError):
+        return ""
+    words: list[str] = []
+    while pending:
+        element = pending.pop()
+        if element.tag in _WORDS_OF_DRAWINGS:
+            words.append(" ".join("".join(element.itertext()).split()))
+        else:
+            pending += reversed(element)
+    return "\n".join(filter(None, words))
 
 
 def _joined(source: object) -> str:

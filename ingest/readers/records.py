@@ -19,9 +19,10 @@ from ingest.readers.text import decode_text, decoded, lines_of
 
 _MOST_BAD_LINES = 100  # before the first good one
 _BLANKS = re.compile(r"[ \t\r\n]*")
-_STRING = r'(?P<text>"(?:[^"\\]|\\.)*")'
-# Comments and commas after a last item, which settings of programs have; strings are matched to be kept.
-_COMMENTS = re.compile(_STRING + r"|//[^\n]*|/\*.*?\*/", re.DOTALL)
+_STRING = r'(?P<text>"(?:[^"\\]++|\\.?)*+(?:"|\Z))'
+# Comments and commas after a last item, which settings of programs have. Strings are matched to be kept, and what is
+# open to the end of the text, so that it is not searched again and again.
+_COMMENTS = re.compile(_STRING + r"|//[^\n]*|/\*.*?\*/|(?P<open>/\*.*)", re.DOTALL)
 _LAST_COMMA = re.compile(_STRING + r"|,(?P<end>\s*[}\]])", re.DOTALL)
 _TITLE_KEYS = ("title", "name", "headline")
 
@@ -66,7 +67,7 @@ def _parse(text: str, what: str) -> object:
         try:
             values = _values(text)
         except ValueError:
-            without_comments = _COMMENTS.sub(lambda match: match["text"] or "", text)
+            without_comments = _COMMENTS.sub(lambda match: match["text"] or match["open"] or "", text)
             values = _values(_LAST_COMMA.sub(lambda match: match["text"] or match["end"], without_comments))
     except RecursionError:
         raise too_deep("JSON") from None

@@ -153,6 +153,8 @@ class _Reader:
         self._aside: list[str] = []  # text of a destination in _READ
         self._numbers: dict[str, int] = {}  # the last number of a font, a style, or parts of a date
         self._entries: list[str] = []  # of the list of a form field
+        self._field = 0  # number of groups around the innermost field
+        self._value = ""  # of a form field, until its field ends or has text
         self._is_new = self._is_starred = False
 
     def read(self, data: bytes) -> None:
@@ -195,6 +197,7 @@ class _Reader:
         state = self._state
         if state.destination not in _READ and not state.is_silent and not state.is_hidden:
             state.flow.texts.append(text)
+            self._value = "" if text.strip() else self._value
         elif state.destination in _READ:
             self._aside.append(text)
             if state.destination == "stylesheet" and ";" in text:
@@ -214,7 +217,10 @@ class _Reader:
             if date := iso_date(f"{year:04}-{month:02}-{day:02}"):
                 self.metadata["created" if state.destination == "creatim" else "modified"] = date
         if state.destination == "formfield" and self._state.destination != state.destination:
-            state.flow.texts.append(self._form_value())
+            self._value = self._form_value()
+        if self._value and len(self._outer) <= self._field:
+            self._state.flow.texts.append(self._value)
+            self._value = ""
         if state.flow is not self._state.flow:
             self._end_flow(state.destination, state.flow.end(state.depth, state.level))
 
@@ -281,6 +287,8 @@ class _Reader:
         state = self._state
         if is_first and self._enter(word):
             return
+        if is_first and word == "field":
+            self._field = len(self._outer) - 1
         if word == "u":
             code = (number or 0) % 65_536
             self._unicode(code)

@@ -11,11 +11,13 @@ from ingest.readers.limits import ReadLimits
 from ingest.readers.text import decode_text
 
 _TIME = r"(?:\d+:)?\d{1,2}:\d\d(?:[.,:]\d{1,3})?"
-_TIMES = re.compile(rf"\s*{_TIME}\s*-{{1,2}}>\s*{_TIME}(?:\s.*)?")
+_EXACT_TIME = _TIME.removesuffix("?")  # also hours:minutes:seconds; `10:30 -> 11:45` may be spoken
+_TIMES = re.compile(rf"\s*(?:{_TIME}\s*-->\s*{_TIME}|{_EXACT_TIME}\s*->\s*{_EXACT_TIME})(?:\s.*)?")
 _SPEAKER = re.compile(r"<v(?:\.[\w.-]++)?\s++([^<>]++)>")
 _SIGNS = re.compile(r"</?[a-zA-Z][^<>]*+>|<\d[\d:.]*+>|\{\\[^{}]*+\}")
 _BLOCKS = re.compile(r"\n(?:[ \t]*+\n)+")
 _NO_CUE = re.compile(r"(?:NOTE|STYLE|REGION)(?:\s|\Z)")
+_LONGEST_NUMBER = 10
 _SENTENCE_ENDS = (".", "!", "?", "…", "。", "！", "？", '"', "”", "»")
 
 
@@ -35,22 +37,35 @@ def _cues(text: str) -> Iterator[str]:
     is_webvtt = text.startswith("WEBVTT")
     lines = text.split("\n")
     times = [number for number, line in enumerate(lines) if _TIMES.fullmatch(line)]
-    if times and not is_webvtt:
-        yield from filter(None, [_spoken(_without_identifier(lines[: times[0]], is_webvtt))])
+    numbers = _Numbers()
+    before = numbers.without(lines[: times[0]], is_webvtt) if times else []
+    if before and not is_webvtt:
+        yield from filter(None, [_spoken(before)])
     for time, following in zip(times, [*times[1:], None], strict=False):
-        own = lines[time + 1 :] if following is None else _without_identifier(lines[time + 1 : following], is_webvtt)
-        blocks = _BLOCKS.split("\n".join(own))
-        shown = [block for block in blocks if not (is_webvtt and _NO_CUE.match(block))]
-        if spoken := _spoken(shown):
+        own = lines[time + 1 :] if following is None else numbers.without(lines[time + 1 : following], is_webvtt)
+        first, *others = [block for block in _BLOCKS.split("\n".join(own)) if block.strip()] or [""]
+        shown = [block for block in others if not (is_webvtt and _NO_CUE.match(block))]
+        if spoken := _spoken([first, *shown]):
             yield spoken
 
 
-def _without_identifier(lines: Sequence[str], is_webvtt: bool) -> Sequence[str]:
-    """The lines before the times of a cue, without its number or name."""
-    last = lines[-1].strip() if lines else ""
-    is_separate = len(lines) < 2 or not lines[-2].strip()
-    is_identifier = last.isdecimal() or (is_webvtt and is_separate)
-    return lines[:-1] if is_identifier else lines
+class _Numbers:
+    """The numbers of cues."""
+
+    def __init__(self) -> None:
+        self._is_first = True
+        self._last: int | None = None
+
+    def without(self, lines: Sequence[str], is_webvtt: bool) -> Sequence[str]:
+        """The lines before the times of a cue, without its number or name. After a line of the cue before, only the
+        next number is one: others are spoken."""
+        last = lines[-1].strip() if lines else ""
+        is_separate = not lines[-2].strip() if len(lines) > 1 else self._is_first
+        number = int(last) if last.isdecimal() and len(last) < _LONGEST_NUMBER else None
+        is_next = number is not None and number - 1 == self._last
+        is_identifier = is_next or (is_separate and (is_webvtt or last.isdecimal()))
+        self._is_first, self._last = False, self._last if number is None else number
+        return lines[:-1] if is_identifier else lines
 
 
 def _spoken(lines: Sequence[str]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterable, Iterator
 from typing import BinaryIO
 
 from ingest.readers.limits import ReadLimits
@@ -14,31 +15,44 @@ _ACCENTS = dict(zip("`'^\"~=.", "\u0300\u0301\u0302\u0308\u0303\u0304\u0307", st
 _NAMED = {"c": "\u0327", "H": "\u030b", "v": "\u030c", "u": "\u0306", "r": "\u030a", "k": "\u0328", "d": "\u0323"}
 _LETTERS = {"ss": "ß", "o": "ø", "O": "Ø", "l": "ł", "L": "Ł", "ae": "æ", "AE": "Æ", "oe": "œ", "OE": "Œ", "aa": "å"}
 _LETTERS |= {"AA": "Å", "i": "ı", "j": "ȷ"}
-_BASE = r"(?P<{0}>[A-Za-z]|\\[ij](?![A-Za-z]))"
-# \"u, \"{u}, {\"u}, \c{c}, \c c, {\H o}, \ss{}, {\ss}, \ss followed by a blank.
+_SKIPPED = r"(?P<skipped>\\[\\$]|(?P<math>\$\$?)(?:[^$\\]|\\.)*+(?P=math))"  # line ends, dollar signs, formulas
+# \"u, \"{u}, {\"u}, \c{c}, \c c, {\H o}, \ss{}, {\ss}, \ss followed by a blank. Only \i and \j take a blank.
 _ACCENTED = re.compile(
-    r"(?P<open>\{)?\\(?:(?P<sign>[`'^\"~=.])\s?|(?P<name>[cHvurkd])(?=[\s{\\])\s?)"
-    rf"(?:\{{{_BASE.format('braced')}\}}|{_BASE.format('bare')} ?)(?(open)\}})"
+    _SKIPPED + r"|(?P<open>\{)?\\(?:(?P<sign>[=.]|[`'^\"~]\s?)|(?P<name>[cHvurkd])(?=[\s{\\])\s?)"
+    r"(?:\{(?P<braced>[A-Za-z]|\\[ij](?![A-Za-z]))\}|(?P<bare>[A-Za-z]|\\[ij](?![A-Za-z]) ?))(?(open)\})"
 )
 _NAMES = "|".join(sorted(_LETTERS, key=len, reverse=True))
 _LETTER = re.compile(
-    rf"(?P<open>\{{)?\\(?P<name>{_NAMES})(?(open)\s*\}}|(?:\{{\}}|(?![A-Za-z])[ \t]?))",
+    _SKIPPED + rf"|(?P<open>\{{)?\\(?P<name>{_NAMES})(?(open)\s*\}}|(?:\{{\}}|(?![A-Za-z])[ \t]?))",
 )
+# Columns that are set by \= and reached by \', \` and \>.
+_TABBING = re.compile(r"\\(?P<kind>begin|end)\{tabbing\}")
 
 
 def read_latex(stream: BinaryIO, limits: ReadLimits, charset: str) -> Opened:
     """Opens a LaTeX source; all of it is text but for its accents."""
     texts = decoded_source(stream, charset)
-    return Opened("", texts.metadata, (Piece(with_letters(line)) for line in lines_of(texts)))
+    return Opened("", texts.metadata, map(Piece, _lettered(lines_of(texts))))
+
+
+def _lettered(lines: Iterable[str]) -> Iterator[str]:
+    is_tabbing = False
+    for line in lines:
+        was_tabbing = is_tabbing
+        for match in _TABBING.finditer(line):
+            is_tabbing = match["kind"] == "begin"
+        yield line if was_tabbing or is_tabbing else with_letters(line)
 
 
 def with_letters(text: str) -> str:
     """The text with letters in place of the commands that print them. Unknown commands stay."""
-    return _LETTER.sub(lambda match: _LETTERS[match["name"]], _ACCENTED.sub(_accented, text))
+    return _LETTER.sub(lambda match: match["skipped"] or _LETTERS[match["name"]], _ACCENTED.sub(_accented, text))
 
 
 def _accented(match: re.Match[str]) -> str:
-    base = match["braced"] or match["bare"]
-    mark = _ACCENTS[match["sign"]] if match["sign"] else _NAMED[match["name"]]
+    if match["skipped"]:
+        return match[0]
+    base = (match["braced"] or match["bare"]).strip()
+    mark = _ACCENTS[match["sign"].strip()] if match["sign"] else _NAMED[match["name"]]
     composed = unicodedata.normalize("NFC", base.removeprefix("\\") + mark)
     return composed if len(composed) == 1 else match[0]

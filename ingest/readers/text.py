@@ -22,11 +22,14 @@ from ingest.titles import declared_title
 _CONTROLS = re.compile(r"[\x01-\x07\x0e-\x1a\x1c-\x1f\x7f-\x84\x86-\x9f\ufffd]")
 _MAX_CONTROL_SHARE = 0.05
 _MAX_NUL_SHARE = 0.2
-# Escape sequences of terminals; letters that a printer strikes over (`N\bN` is a bold N); the end of a file in DOS.
+# Escape sequences of terminals; letters that a printer strikes over (`N\bN` is a bold N, `_\bN` an underlined one); the
+# end of a file in DOS.
 _UNPRINTED = re.compile(
-    r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\)|[()][0-9A-Z])|[^\n\x08]\x08|\x1a+\Z|[\x1b\x08]"
+    r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\)|[()][0-9A-Z])"
+    r"|([^\n\x08])\x08(?=\1)|_\x08(?=[^\n\x08])|(?<=[^\n\x08])\x08_|(?<!\x1a)\x1a++\Z|[\x1b\x08]"
 )
-_UNPRINTED_BEGIN = re.compile(r"(?:\x1b[^\n]{0,200}|[^\n\x08]?\x08*)\Z")  # may go on in the next piece
+_UNPRINTED_BEGIN = re.compile(r"(?:\x1b[^\n]{0,200}|(?:[^\n\x08]\x08+)*[^\n\x08]?)\Z")  # may go on in the next piece
+_UNPRINTED_SIGNS = "\x1b\x08\x1a"
 _RAISED = str.maketrans("0123456789+-−", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁻")
 _RAISED_NUMBER = re.compile(r"\s*([+−-]?[0-9]+)\s*")
 _LONE_SURROGATES = re.compile(r"[\ud800-\udfff]")
@@ -72,7 +75,7 @@ class DecodedText:
 
     def __init__(self, stream: BinaryIO, encoding: Encoding) -> None:
         self.metadata = encoding.metadata
-        self._texts = clean_pieces(_checked(decode_stream(stream, encoding)))
+        self._texts = clean_pieces(as_printed(_checked(decode_stream(stream, encoding))))
 
     def __iter__(self) -> Iterator[str]:
         return self
@@ -128,7 +131,7 @@ def clean_text(text: str) -> str:
 
 def clean_pieces(texts: Iterable[str]) -> Iterator[str]:
     newlines = io.IncrementalNewlineDecoder(None, translate=True)  # a line end (CR LF) may span two pieces
-    for text in _printed(texts):
+    for text in texts:
         text = text.replace("\0", "")
         if not text.isascii():
             text = _LONE_SURROGATES.sub("\ufffd", text)
@@ -136,15 +139,19 @@ def clean_pieces(texts: Iterable[str]) -> Iterator[str]:
     yield newlines.decode("", final=True)
 
 
-def _printed(texts: Iterable[str]) -> Iterator[str]:
+def as_printed(texts: Iterable[str]) -> Iterator[str]:
     """The pieces as a terminal shows them."""
     held = ""
     for text in texts:
         text = held + text
         begin = _UNPRINTED_BEGIN.search(text, max(0, len(text) - 200))
         held = begin[0] if begin else ""
-        yield _UNPRINTED.sub("", text[: len(text) - len(held)])
-    yield _UNPRINTED.sub("", held)
+        yield _without_unprinted(text[: len(text) - len(held)])
+    yield _without_unprinted(held)
+
+
+def _without_unprinted(text: str) -> str:
+    return _UNPRINTED.sub("", text) if any(sign in text for sign in _UNPRINTED_SIGNS) else text
 
 
 def _checked(texts: Iterable[str]) -> Iterator[str]:

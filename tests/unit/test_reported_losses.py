@@ -14,7 +14,7 @@ from sample_files import book, unzipped, workbook, zip_of
 
 from app.errors import DocumentError
 from ingest.readers.document import read_document
-from ingest.readers.text import clean_pieces
+from ingest.readers.text import as_printed, clean_pieces
 
 
 def text_of(data: str | bytes, name: str) -> str:
@@ -39,6 +39,14 @@ class TestSubtitles:
             ),
             ("1\n00:00:01 --> 00:00:02\nWhole seconds.", "Whole seconds."),
             ("1\n00:00:01:000 -> 00:00:02:000\nOther signs.", "Other signs."),
+            (
+                f"1\n{TIMES.format(1)}\nThe answer is\n12\n{TIMES.format(2)}\n12\n{TIMES.format(3)}\nTwo.",
+                "The answer is 12\n12\nTwo.",
+            ),
+            (
+                f"1\n{TIMES.format(1)}\n10:30 -> 11:45\nis late.\n\n7\n{TIMES.format(2)}\n8",
+                "10:30 -> 11:45 is late.\n\n8",
+            ),
             (f"Translated by Ann.\n\n1\n{TIMES.format(1)}\nOne.", "Translated by Ann.\n\nOne."),
         ],
     )
@@ -51,9 +59,20 @@ class TestSubtitles:
         cues = f"{first}cue two\n{TIMES.format(2)}\nTwo."
         assert text_of(head + cues.replace(",", "."), "a.vtt") == "NOTES are sung. to the end.\n\nTwo."
 
+    @pytest.mark.parametrize("said", ["STYLE is everything", "NOTE this", "REGION"])
+    def test_spoken_words_that_look_like_the_begin_of_a_note(self, said: str):
+        assert text_of(f"WEBVTT\n\n00:01.000 --> 00:02.000\n{said}\n\nNOTE a remark\n", "a.vtt") == said
+
 
 def notebook(*outputs: dict[str, Any]) -> str:
     return json.dumps({"cells": [{"cell_type": "code", "source": "x", "outputs": outputs}]})
+
+
+MATPLOTLIB = """<?xml version="1.0" encoding="utf-8" standalone="no"?>
+<!DOCTYPE svg PUBLIC "-//W3C//DTD SVG 1.1//EN" "http://www.w3.org/Graphics/SVG/1.1/DTD/svg11.dtd">
+<svg xmlns="http://www.w3.org/2000/svg"><metadata><rdf:RDF xmlns:dc="http://purl.org/dc/elements/1.1/"
+xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#"><dc:date>2020-09-01T10:00:00</dc:date><dc:title>Matplotlib
+</dc:title></rdf:RDF></metadata><style>*{}</style><title>A title</title><text>x <tspan>&amp; y</tspan></text></svg>"""
 
 
 class TestResultsOfNotebooks:
@@ -66,6 +85,8 @@ class TestResultsOfNotebooks:
                 {"text/plain": "<IPython.core.display.SVG object>", "image/svg+xml": "<svg><text>Seen</text></svg>"},
                 "Seen",
             ),
+            ({"text/plain": "<Figure>", "image/svg+xml": MATPLOTLIB}, "A title\nx & y"),
+            ({"text/plain": "<Figure>", "image/svg+xml": "<svg><path/>"}, "<Figure>"),
             (
                 {"text/plain": "<IPython.core.display.JSON object>", "application/json": {"key": "ä"}},
                 '{\n "key": "ä"\n}',
@@ -93,8 +114,8 @@ class TestTerminals:
             ("\x1b[32mINFO\x1b[0m started", "INFO started"),
             ("\x1b]8;;https://example.org\x07link\x1b]8;;\x07", "link"),
             ("\x1b(B\x1b[mplain \x1b[38;5;12mblue", "plain blue"),
-            ("N\bNA\bA _\bl_\bs", "NA ls"),
-            ("ab\b\bc", "ac"),
+            ("N\bNA\bA _\bl_\bs N\bN\bN _\bb\bb o\b_", "NA ls N b o"),
+            ("ab\b\bc a\bword", "abc aword"),
             ("The end.\r\n\x1a", "The end.\n"),
             ("\x1b\x1b[0m[0mx", "[0mx"),
         ],
@@ -102,8 +123,11 @@ class TestTerminals:
     def test_what_a_terminal_shows_in_one_piece_and_in_many(self, written: str, shown: str):
         before = "A line that a program printed before.\n"
         assert text_of(before + written, "a.log") == before + shown
-        assert "".join(clean_pieces(list(written))) == shown
-        assert "".join(clean_pieces([shown])) == shown
+        assert "".join(clean_pieces(as_printed(list(written)))) == shown
+        assert "".join(as_printed([shown])) == shown
+
+    def test_a_value_that_has_a_backspace_keeps_its_letters(self):
+        assert text_of('{"pattern": "(?i)\\bword\\b"}', "a.json") == "pattern: (?i)\bword\b"
 
 
 def changed_book(old: bytes, new: bytes, *, package: bool = True) -> bytes:
@@ -311,6 +335,10 @@ class TestRtf:
                 r"{\field{\*\fldinst FORMTEXT {\*\formfield{\fftype0{\*\ffdeftext Name}}}}{\fldrslt Ada}} wrote",
                 "Ada wrote",
             ),
+            (
+                r"{\field{\*\fldinst {\*\formfield{\fftype2\ffres1{\*\ffl Apple}{\*\ffl Pear}}}}{\fldrslt Pear}} tree",
+                "Pear tree",
+            ),
             (r"x\par{\shp{\*\shpinst{\sp{\sn gtextUNICODE}{\sv Draft}}}}\par", "x\n\nDraft"),
             (r"\fromhtml1 {\*\htmltag64 <p>}Shown\htmlrtf \par\htmlrtf0 {\*\htmltag72 </p>}", "Shown"),
             (r"A\htmlrtf not shown\htmlrtf0  B", "A B"),
@@ -428,6 +456,8 @@ class TestEncodings:
             *((text, "iso8859-2") for text in (POLISH, CZECH, HUNGARIAN)),
             *((text, codec) for text in (GERMAN, FRENCH) for codec in ("cp1252", "cp850", "mac_roman")),
             (PORTUGUESE, "cp1252"),
+            ("Opiniões públicas: só já é possível, útil, país. ", "cp1252"),
+            ("Az időeltolódás, előest és a főesemény: árvíz, kút, hűtő. ", "cp1250"),
             *((text, codec) for text in (RUSSIAN, CZECH) for codec in ("utf-16-le", "utf-16-be")),
         ],
     )
@@ -455,6 +485,12 @@ class TestEncodings:
             r"\left( \item \label{a} \url{c} \over \cite{v} \'{} \omega",
             r"\left( \item \label{a} \url{c} \over \cite{v} \'{} \omega",
         ),
+        (r"Un caf\'e noir, l'universit\'e de Paris, citt\`a e", "Un café noir, l'université de Paris, città e"),
+        (
+            r"b \\i & j \\'A, \= else $\'a \o$ \$5 \'a $$\'a$$ \'e",
+            r"b \\i & j \\'A, \= else $\'a \o$ \$5 á $$\'a$$ é",
+        ),
+        ("\\begin{tabbing}\nif \\=a\\'b\n\\end{tabbing}\n\\'a", "\\begin{tabbing}\nif \\=a\\'b\n\\end{tabbing}\ná"),
     ],
 )
 def test_accents_of_tex_are_letters(source: str, shown: str):

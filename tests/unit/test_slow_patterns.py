@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from app.errors import DocumentError
 from ingest.readers.document import read_document
 from ingest.readers.hyphens import Hyphens
 from ingest.recurring.imap import _folder_of
@@ -31,3 +34,11 @@ def test_signs_of_subtitles_that_never_end() -> None:
 def test_a_folder_of_a_mailbox_whose_separator_never_ends() -> None:
     assert _folder_of(b'(x) "' + b"\\a" * LONG) is None
     assert _folder_of(b'(x) "\\\\" "a"') == "a"
+
+
+@pytest.mark.parametrize(
+    "text", ['["' + 'a\\"' * 500_000, '["' + 'a\\"' * 500_000 + "\\", "/* " * 500_000, "/*x*/[" + ", " * 500_000]
+)
+def test_strings_and_comments_of_json_that_never_end(text: str) -> None:
+    with pytest.raises(DocumentError):
+        read_document(text.encode(), uri="a.json")
