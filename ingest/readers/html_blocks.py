@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import islice
 
 import lxml.html
 from lxml import etree
@@ -58,6 +59,8 @@ _SPACES = re.compile(r"[ \t\n\r\f\xa0]+")
 _LINE_ENDS = re.compile(r" *\n *")
 _WORD = re.compile(r"\w")
 _FILE_NAME = re.compile(r"\S+\.(?:png|jpe?g|gif|svg|webp|bmp)", re.IGNORECASE)
+_LEVELS_AROUND = 6  # above a picture, where a figure or link may repeat its text
+_MOST_PIECES = 20  # of text: a figure or link with more holds more than the text of its picture
 _MOST_AROUND = 0.8  # share of a page's characters: if menus have more, the page has no other content
 
 
@@ -86,6 +89,8 @@ class _Walk:
         self._heading: tuple[HtmlElement, int] | None = None
         self._numbers = ItemNumbers()
         self._number = ""  # of the list item whose text has not begun
+        self._has_words = False  # whether the heading holds more than pictures
+        self._texts_around: dict[HtmlElement, str] = {}  # of figures and links that hold pictures
         self._readings: list[str] = []  # of the signs in the current paragraph (ruby)
 
     def blocks(self) -> Iterator[Block]:
@@ -146,6 +151,7 @@ class _Walk:
             self._listing = element
         if self._heading is None and (level := _heading_level(element)):
             self._heading = element, level
+            self._has_words = any(text.strip() for text in element.itertext())
         if tag == "li":
             self._number = self._numbers.before(element) if self._around is None else ""
         if tag == "br":
@@ -197,10 +203,22 @@ class _Walk:
             self._texts.append(text if self._listing is not None else _SPACES.sub(" ", text))
 
     def _add_alternative(self, picture: HtmlElement) -> None:
-        """The text of a picture, unless it is a file name."""
+        """The text of a picture, unless it is a file name, or the page has it beside the picture.
+
+        A heading without words holds a logo, which names the site rather than the page.
+        """
         text = " ".join(picture.get("alt", "").split())
-        if text and not _FILE_NAME.fullmatch(text):
+        if not text or _FILE_NAME.fullmatch(text) or (self._heading and not self._has_words):
+            return
+        around = (above for above in islice(picture.iterancestors(), _LEVELS_AROUND) if above.tag in ("figure", "a"))
+        if all(self._text_around(element) != text for element in around):
             self._add(f" {text} ")
+
+    def _text_around(self, element: HtmlElement) -> str:
+        if element not in self._texts_around:
+            pieces = islice(filter(str.strip, element.itertext()), _MOST_PIECES)
+            self._texts_around[element] = " ".join("".join(pieces).split())
+        return self._texts_around[element]
 
     def _add_chosen(self, select: HtmlElement) -> None:
         options = list(select.iter("option"))

@@ -256,6 +256,16 @@ class TestPages:
     def test_what_a_browser_adds_to_the_text(self, body: str, shown: str):
         assert text_of(f"<!doctype html><body>{body}", "a.html").startswith(shown)
 
+    def test_texts_of_pictures_are_no_titles_and_no_repetitions(self):
+        logo = '<h1><a href="/"><img alt="City of Example logo"></a></h1>'
+        found = read_document(
+            f"<!doctype html><title>How to renew a passport</title>{logo}<h2>Who may apply</h2>".encode(), uri="a.html"
+        )
+        assert (found.title, found.text) == ("How to renew a passport", "Who may apply")
+        figure = '<figure><a><img alt="The old harbour"></a><figcaption>The old\nharbour</figcaption></figure>'
+        pictures = f'{figure}<a><img alt="Home"> <b>Home</b></a><a><img alt="Map"></a>'
+        assert text_of(f"<!doctype html>{pictures}", "a.html") == "The old harbour\n\nHome Map"
+
     @pytest.mark.parametrize(
         "stray", ["<tr>Stray<td>1<td>2</tr>", "<tr><form><td>Stray<td>2</form></tr>", "<tr><td>1</td>Stray<td>2</tr>"]
     )
