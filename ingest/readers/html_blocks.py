@@ -59,6 +59,7 @@ _SPACES = re.compile(r"[ \t\n\r\f\xa0]+")
 _LINE_ENDS = re.compile(r" *\n *")
 _WORD = re.compile(r"\w")
 _FILE_NAME = re.compile(r"\S+\.(?:png|jpe?g|gif|svg|webp|bmp)", re.IGNORECASE)
+_FORMULA_CLASS = re.compile(r"MathJax(?!_Preview)|mjx", re.IGNORECASE)
 _LEVELS_AROUND = 6  # above a picture, where a figure or link may repeat its text
 _MOST_PIECES = 20  # of text: a figure or link with more holds more than the text of its picture
 _MOST_AROUND = 0.8  # share of a page's characters: if menus have more, the page has no other content
@@ -99,8 +100,10 @@ class _Walk:
             if not isinstance(element.tag, str):
                 continue
             if event == "start":
-                if element is not self._root and (_is_hidden(element) or _is_invisible(element)):
-                    yield from self._instead(element)
+                is_hidden = element is not self._root and _is_hidden(element)
+                if is_hidden or (element is not self._root and _is_invisible(element)):
+                    if not is_hidden:
+                        yield from self._instead(element)
                     walk.skip_subtree()
                     continue
                 yield from self._enter(element)
@@ -124,10 +127,9 @@ class _Walk:
         if element.tag == "iframe" and (page := element.get("srcdoc", "").strip()):
             yield from self._flush()
             with suppress(etree.ParserError):  # without elements
-                yield from blocks_of(lxml.html.document_fromstring(page))
+                yield from blocks_of(_page_in_frame(page))
         elif element.tag == "script" and element.get("type", "").lower().startswith("math/tex"):
-            before = element.getprevious()
-            if before is None or "MathJax" not in before.get("class", "").split():  # which shows it
+            if not _is_shown_formula(element.getprevious()):
                 self._add(f" {element.text or ''} ")
         elif element.tag in ("rt", "rp"):  # without end tags they contain each other
             texts = (rt.text if rt.find("rp") is not None else rt.text_content() for rt in element.iter("rt"))
@@ -254,6 +256,19 @@ def _is_invisible(element: HtmlElement) -> bool:
     """Whether a browser shows no content of such an element. Of a component (shadow root) it shows the template."""
     is_component = element.tag == "template" and "shadowrootmode" in element.attrib
     return element.tag in INVISIBLE and not is_component
+
+
+def _page_in_frame(page: str) -> HtmlElement:
+    """As bytes: lxml refuses text that declares an encoding."""
+    parser = lxml.html.HTMLParser(encoding="utf-8", no_network=True, remove_comments=True, remove_pis=True)
+    return lxml.html.document_fromstring(page.encode("utf-8"), parser=parser)
+
+
+def _is_shown_formula(element: HtmlElement | None) -> bool:
+    """Whether MathJax wrote it, before the source of the formula, and with signs rather than as a drawing."""
+    if element is None or not any(map(_FORMULA_CLASS.match, element.get("class", "").split())):
+        return False
+    return any(text.strip() for text in element.itertext())
 
 
 def _is_block(element: HtmlElement) -> bool:
