@@ -59,6 +59,8 @@ _SPACES = re.compile(r"[ \t\n\r\f\xa0]+")
 _LINE_ENDS = re.compile(r" *\n *")
 _WORD = re.compile(r"\w")
 _FILE_NAME = re.compile(r"\S+\.(?:png|jpe?g|gif|svg|webp|bmp)", re.IGNORECASE)
+_IN_RUBY = ("rb", "rp", "rt", "rtc")
+_QUOTES = tuple('"“”„«»')
 _FORMULA_CLASS = re.compile(r"MathJax(?!_Preview)|mjx", re.IGNORECASE)
 _LEVELS_AROUND = 6  # above a picture, where a figure or link may repeat its text
 _MOST_PIECES = 20  # of text: a figure or link with more holds more than the text of its picture
@@ -132,7 +134,10 @@ class _Walk:
             if not _is_shown_formula(element.getprevious()):
                 self._add(f" {element.text or ''} ")
         elif element.tag in ("rt", "rp"):  # without end tags they contain each other
-            texts = (rt.text if rt.find("rp") is not None else rt.text_content() for rt in element.iter("rt"))
+            texts = (
+                rt.text if any(inner.tag in _IN_RUBY for inner in rt) else rt.text_content()
+                for rt in element.iter("rt")
+            )
             self._readings += ("".join(text.split()) for text in texts if text)
 
     def _rows(self, table: HtmlElement) -> list[Block] | None:
@@ -155,10 +160,11 @@ class _Walk:
             self._heading = element, level
             self._has_words = any(text.strip() for text in element.itertext())
         if tag == "li":
-            self._number = self._numbers.before(element) if self._around is None else ""
+            is_line = self._listing not in (None, element)  # of program text
+            self._number = "" if is_line or self._around is not None else self._numbers.before(element)
         if tag == "br":
             self._texts.append("\n")
-        elif tag == "q":
+        elif tag == "q" and not _has_quotes(element):
             self._add("“")
         elif tag == "img":
             self._add_alternative(element)
@@ -177,7 +183,7 @@ class _Walk:
             yield from self._break(element)
         elif element.tag in _CONTROLS:
             self._texts.append(" ")
-        elif element.tag == "q":
+        elif element.tag == "q" and not _has_quotes(element):
             self._add("”")
         if element.tag == "li":
             self._number = ""
@@ -199,7 +205,7 @@ class _Walk:
         if text:
             text = text.replace("\xad", "")
             if self._number and (begin := text.lstrip()):
-                if not begin.startswith(self._number[:-1]):  # the text has numbers of its own
+                if not re.match(rf"{re.escape(self._number[:-1])}[.):](?:\s|$)", begin):  # it has numbers of its own
                     self._texts.append(f"{self._number} ")
                 self._number = ""
             self._texts.append(text if self._listing is not None else _SPACES.sub(" ", text))
@@ -269,6 +275,10 @@ def _is_shown_formula(element: HtmlElement | None) -> bool:
     if element is None or not any(map(_FORMULA_CLASS.match, element.get("class", "").split())):
         return False
     return any(text.strip() for text in element.itertext())
+
+
+def _has_quotes(element: HtmlElement) -> bool:
+    return next((text for text in element.itertext() if text.strip()), "").lstrip().startswith(_QUOTES)
 
 
 def _is_block(element: HtmlElement) -> bool:

@@ -236,6 +236,11 @@ class TestPages:
                 "<nav><ol><li>Home<li>Cities</ol></nav><article>Text</article>" + "<p>More text.</p>" * 9,
                 "Home\nCities\n\nText" + "\n\nMore text." * 9,
             ),
+            ('<ol type="A"><li>All members pay<li>Boards decide</ol>', "A. All members pay\n\nB. Boards decide"),
+            ("<ol><li>100 people<li>15 dogs<li>3) ants</ol>", "1. 100 people\n\n2. 15 dogs\n\n3) ants"),
+            ('<pre><ol class="linenums"><li>x = 1</li><li>y = 2</li></ol></pre>', "x = 1\ny = 2"),
+            ("<q>“hi”</q> and <q><b>«ho»</b></q>", "“hi” and «ho»"),
+            ("<ruby><rb>東<rb>京<rt>とう<rt>きょう</ruby>", "東京\n\nとう きょう"),
             ("He said <q>hello</q>.", "He said “hello”."),
             (
                 "10<sup>6</sup> cells, 10<sup>-3</sup> m, note<sup>12</sup>, 1<sup>st</sup>, CO<sub>2</sub>",
