@@ -192,6 +192,16 @@ class TestMessages:
         assert "4711 euros" in found
         assert found.count("large hall") == 1
 
+    def test_plain_text_counts_where_the_page_says_no_more(self):
+        plain = "Content-Type: text/plain\n\n> May I?\n\nPlease reset it here: https://example.org/reset/abc123"
+        page = "Content-Type: text/html\n\n<p>May I?</p><p>Please <a href='/reset/abc123'>reset it here</a>:"
+        found = text_of(multipart("alternative", plain, page), "a.eml")
+        assert found.endswith("> May I?\n\nPlease reset it here: https://example.org/reset/abc123")
+
+    def test_a_short_answer_in_two_forms(self):
+        parts = "Content-Type: text/plain\n\nOK", "Content-Type: text/html\n\n<p>OK"
+        assert text_of(multipart("alternative", *parts), "a.eml").count("OK") == 1
+
     def test_a_forwarded_message_that_is_encoded(self):
         inner = mail("Gr=C3=BC=C3=9Fe from K", more="Content-Transfer-Encoding: quoted-printable\n")
         for coded in (f"{ENCODED}\n{base64_of(inner)}", f"\n{inner}"):
@@ -202,12 +212,17 @@ class TestMessages:
         line = binascii.b2a_uu(b"City,People\nRome,2800000\n").decode()
         found = text_of(mail(f"See below.\n\nbegin 644 cities.csv\n{line}`\nend\n\nRegards"), "a.eml")
         assert found.endswith("See below.\n\n\n\nRegards\n\n# cities.csv\n\nCity: Rome; People: 2800000")
-        prose = "begin 644 words\nof prose\nend"
-        assert text_of(mail(prose), "a.eml").endswith(prose)
+        for prose in ("begin 644 words\nof prose\nend", "begin 644 notes.txt\nHELLO\nWORLD\nend"):
+            assert text_of(mail(prose), "a.eml").endswith(prose)
 
     def test_lines_that_a_mailing_list_appends_to_an_encoded_body(self):
-        found = text_of(mail(f"{base64_of('The body.')}____\nTo leave the list: example.org\n", more=ENCODED), "a.eml")
-        assert found.endswith("The body.\n____\nTo leave the list: example.org")
+        footers = ("____\nTo leave the list: example.org", "\nRegards\nThe list -- x", "Regards\nThe list -- x")
+        for body in ("The body.", "The body"):
+            for footer in footers[: 2 if body == "The body." else 3]:
+                found = text_of(mail(f"{base64_of(body)}{footer}\n", more=ENCODED), "a.eml")
+                assert found.endswith(f"{body}\n{footer}")
+        spaced = base64_of("The body.").replace("Ym9k", "\n\nYm9k")
+        assert text_of(mail(f"{spaced}{' ' * 100_000}", more=ENCODED), "a.eml").endswith("The body.")
 
     def test_all_who_got_it(self):
         found = text_of("Bcc: carl@example.org\nReply-To: list@example.org\n" + mail("Body."), "a.eml")
@@ -426,7 +441,8 @@ class TestXml:
 
     def test_pages_and_messages_under_names_of_office_files(self):
         page = "<table><tr><th>Name</th><th>City</th></tr><tr><td>Bob</td><td>Rome</td></tr></table>"
-        assert text_of(page, "a.xls") == "Name: Bob; City: Rome"
+        assert text_of(page, "a.xls") == text_of(page, "a.doc") == "Name: Bob; City: Rome"
+        assert text_of(page, "README") == page
         head = (
             'MIME-Version: 1.0\nContent-Type: text/html; charset="utf-8"\nContent-Transfer-Encoding: quoted-printable\n'
         )
