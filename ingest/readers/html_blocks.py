@@ -63,7 +63,7 @@ _IN_RUBY = ("rb", "rp", "rt", "rtc")
 _QUOTES = tuple('"“”„«»')
 _FORMULA_CLASS = re.compile(r"MathJax(?!_Preview)|mjx", re.IGNORECASE)
 _LEVELS_AROUND = 6  # above a picture, where a figure or link may repeat its text
-_MOST_PIECES = 20  # of text: a figure or link with more holds more than the text of its picture
+_MOST_INSIDE = 50  # elements: a figure or link with more holds more than the text of its picture
 _MOST_AROUND = 0.8  # share of a page's characters: if menus have more, the page has no other content
 
 
@@ -138,6 +138,8 @@ class _Walk:
                 rt.text if any(inner.tag in _IN_RUBY for inner in rt) else rt.text_content()
                 for rt in element.iter("rt")
             )
+            for sign in element.iter("rb"):
+                self._add(sign.text)
             self._readings += ("".join(text.split()) for text in texts if text)
 
     def _rows(self, table: HtmlElement) -> list[Block] | None:
@@ -224,8 +226,8 @@ class _Walk:
 
     def _text_around(self, element: HtmlElement) -> str:
         if element not in self._texts_around:
-            pieces = islice(filter(str.strip, element.itertext()), _MOST_PIECES)
-            self._texts_around[element] = " ".join("".join(pieces).split())
+            is_small = sum(1 for _ in islice(element.iter(), _MOST_INSIDE + 1)) <= _MOST_INSIDE
+            self._texts_around[element] = " ".join("".join(element.itertext()).split()) if is_small else ""
         return self._texts_around[element]
 
     def _add_chosen(self, select: HtmlElement) -> None:

@@ -256,6 +256,7 @@ class TestPages:
             ('<pre><ol class="linenums"><li>x = 1</li><li>y = 2</li></ol></pre>', "x = 1\ny = 2"),
             ("<q>“hi”</q> and <q><b>«ho»</b></q>", "“hi” and «ho»"),
             ("<ruby><rb>東<rb>京<rt>とう<rt>きょう</ruby>", "東京\n\nとう きょう"),
+            ("<ruby><rb>東<rt>とう<rb>京<rt>きょう</ruby>", "東京\n\nとう きょう"),
             ("He said <q>hello</q>.", "He said “hello”."),
             (
                 "10<sup>6</sup> cells, 10<sup>-3</sup> m, note<sup>12</sup>, 1<sup>st</sup>, CO<sub>2</sub>",
