@@ -280,7 +280,9 @@ def _is_shown_formula(element: HtmlElement | None) -> bool:
 
 
 def _has_quotes(element: HtmlElement) -> bool:
-    return next((text for text in element.itertext() if text.strip()), "").lstrip().startswith(_QUOTES)
+    """Whether its text begins with a quote mark, perhaps in an element of its own."""
+    first = element[0].text if len(element) and not (element.text or "").strip() else element.text
+    return (first or "").lstrip().startswith(_QUOTES)
 
 
 def _is_block(element: HtmlElement) -> bool:
