@@ -114,6 +114,7 @@ _SIGNED = {
     *(PDF, RTF, DOCX, XLSX, PPTX, DOC, XLS, PPT, ODT, ODS, ODP, EPUB, OUTLOOK, ZIP, *PICTURES),
 }
 _TABLES = {XLSX, XLS, ODS}
+_SAVED_AS_PAGES = {*_TABLES, DOC, DOCX}  # programs write a table in HTML under such a name
 # A text is taken for a message when it begins with three of these, or as MIME.
 _MAIL_NAMES = {
     *(b"from", b"to", b"subject", b"date", b"received", b"message-id", b"mime-version", b"return-path"),
@@ -127,13 +128,14 @@ _MACRO = re.compile(rb"^(?:\.TH|\.Dd|\.SH|\.Sh)\s", re.MULTILINE)
 _MACRO_WITHIN = 4_000
 _MARKUP = (
     (
-        re.compile(rb"(?>\s*<!--.*?-->)*+\s*<(?:!doctype\s+html|html|head|body|table)[\s>]", re.IGNORECASE | re.DOTALL),
+        re.compile(rb"(?>\s*<!--.*?-->)*+\s*<(?:!doctype\s+html|html|head|body)[\s>]", re.IGNORECASE | re.DOTALL),
         HTML,
     ),
     (re.compile(rb"\s*<\?xml[^>]*\?>.{0,2000}?<html[\s>]", re.IGNORECASE | re.DOTALL), HTML),
     (re.compile(rb"\s*<\?xml\s"), XML),
     (re.compile(rb"\s*<svg[\s>]"), XML),
 )
+_TABLE_MARKUP = re.compile(rb"(?>\s*<!--.*?-->)*+\s*<table[\s>]", re.IGNORECASE | re.DOTALL)
 _INTERPRETERS = (
     (b"python", "text/x-python"),
     (b"bash", "text/x-shell"),
@@ -195,6 +197,8 @@ def _of_content(stream: BinaryIO, head: bytes, expected: str) -> str:
         return PDF  # with a damaged signature
     if expected and not is_signed and (expected != MANUAL or _MACRO.search(head)):
         return expected
+    if expected in _SAVED_AS_PAGES and _TABLE_MARKUP.match(head.removeprefix(codecs.BOM_UTF8)):
+        return HTML
     return _begun_like(head) or (CSV if expected in _TABLES else PLAIN)
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import islice
 
 import lxml.html
 from lxml import etree
@@ -58,6 +59,11 @@ _SPACES = re.compile(r"[ \t\n\r\f\xa0]+")
 _LINE_ENDS = re.compile(r" *\n *")
 _WORD = re.compile(r"\w")
 _FILE_NAME = re.compile(r"\S+\.(?:png|jpe?g|gif|svg|webp|bmp)", re.IGNORECASE)
+_IN_RUBY = ("rb", "rp", "rt", "rtc")
+_QUOTES = tuple('"“”„«»')
+_FORMULA_CLASS = re.compile(r"MathJax(?!_Preview)|mjx", re.IGNORECASE)
+_LEVELS_AROUND = 6  # above a picture, where a figure or link may repeat its text
+_MOST_INSIDE = 50  # elements: a figure or link with more holds more than the text of its picture
 _MOST_AROUND = 0.8  # share of a page's characters: if menus have more, the page has no other content
 
 
@@ -86,6 +92,8 @@ class _Walk:
         self._heading: tuple[HtmlElement, int] | None = None
         self._numbers = ItemNumbers()
         self._number = ""  # of the list item whose text has not begun
+        self._has_words = False  # whether the heading holds more than pictures
+        self._texts_around: dict[HtmlElement, str] = {}  # of figures and links that hold pictures
         self._readings: list[str] = []  # of the signs in the current paragraph (ruby)
 
     def blocks(self) -> Iterator[Block]:
@@ -94,8 +102,10 @@ class _Walk:
             if not isinstance(element.tag, str):
                 continue
             if event == "start":
-                if element is not self._root and (_is_hidden(element) or _is_invisible(element)):
-                    yield from self._instead(element)
+                is_hidden = element is not self._root and _is_hidden(element)
+                if is_hidden or (element is not self._root and _is_invisible(element)):
+                    if not is_hidden:
+                        yield from self._instead(element)
                     walk.skip_subtree()
                     continue
                 yield from self._enter(element)
@@ -119,13 +129,17 @@ class _Walk:
         if element.tag == "iframe" and (page := element.get("srcdoc", "").strip()):
             yield from self._flush()
             with suppress(etree.ParserError):  # without elements
-                yield from blocks_of(lxml.html.document_fromstring(page))
+                yield from blocks_of(_page_in_frame(page))
         elif element.tag == "script" and element.get("type", "").lower().startswith("math/tex"):
-            before = element.getprevious()
-            if before is None or "MathJax" not in before.get("class", "").split():  # which shows it
+            if not _is_shown_formula(element.getprevious()):
                 self._add(f" {element.text or ''} ")
         elif element.tag in ("rt", "rp"):  # without end tags they contain each other
-            texts = (rt.text if rt.find("rp") is not None else rt.text_content() for rt in element.iter("rt"))
+            texts = (
+                rt.text if any(inner.tag in _IN_RUBY for inner in rt) else rt.text_content()
+                for rt in element.iter("rt")
+            )
+            for sign in element.iter("rb"):
+                self._add(sign.text)
             self._readings += ("".join(text.split()) for text in texts if text)
 
     def _rows(self, table: HtmlElement) -> list[Block] | None:
@@ -146,11 +160,13 @@ class _Walk:
             self._listing = element
         if self._heading is None and (level := _heading_level(element)):
             self._heading = element, level
+            self._has_words = any(text.strip() for text in element.itertext())
         if tag == "li":
-            self._number = self._numbers.before(element) if self._around is None else ""
+            is_line = self._listing not in (None, element)  # of program text
+            self._number = "" if is_line or self._around is not None else self._numbers.before(element)
         if tag == "br":
             self._texts.append("\n")
-        elif tag == "q":
+        elif tag == "q" and not _has_quotes(element):
             self._add("“")
         elif tag == "img":
             self._add_alternative(element)
@@ -169,7 +185,7 @@ class _Walk:
             yield from self._break(element)
         elif element.tag in _CONTROLS:
             self._texts.append(" ")
-        elif element.tag == "q":
+        elif element.tag == "q" and not _has_quotes(element):
             self._add("”")
         if element.tag == "li":
             self._number = ""
@@ -191,16 +207,28 @@ class _Walk:
         if text:
             text = text.replace("\xad", "")
             if self._number and (begin := text.lstrip()):
-                if not begin.startswith(self._number[:-1]):  # the text has numbers of its own
+                if not re.match(rf"{re.escape(self._number[:-1])}[.):](?:\s|$)", begin):  # it has numbers of its own
                     self._texts.append(f"{self._number} ")
                 self._number = ""
             self._texts.append(text if self._listing is not None else _SPACES.sub(" ", text))
 
     def _add_alternative(self, picture: HtmlElement) -> None:
-        """The text of a picture, unless it is a file name."""
+        """The text of a picture, unless it is a file name, or the page has it beside the picture.
+
+        A heading without words holds a logo, which names the site rather than the page.
+        """
         text = " ".join(picture.get("alt", "").split())
-        if text and not _FILE_NAME.fullmatch(text):
+        if not text or _FILE_NAME.fullmatch(text) or (self._heading and not self._has_words):
+            return
+        around = (above for above in islice(picture.iterancestors(), _LEVELS_AROUND) if above.tag in ("figure", "a"))
+        if all(self._text_around(element) != text for element in around):
             self._add(f" {text} ")
+
+    def _text_around(self, element: HtmlElement) -> str:
+        if element not in self._texts_around:
+            is_small = sum(1 for _ in islice(element.iter(), _MOST_INSIDE + 1)) <= _MOST_INSIDE
+            self._texts_around[element] = " ".join("".join(element.itertext()).split()) if is_small else ""
+        return self._texts_around[element]
 
     def _add_chosen(self, select: HtmlElement) -> None:
         options = list(select.iter("option"))
@@ -236,6 +264,25 @@ def _is_invisible(element: HtmlElement) -> bool:
     """Whether a browser shows no content of such an element. Of a component (shadow root) it shows the template."""
     is_component = element.tag == "template" and "shadowrootmode" in element.attrib
     return element.tag in INVISIBLE and not is_component
+
+
+def _page_in_frame(page: str) -> HtmlElement:
+    """As bytes: lxml refuses text that declares an encoding."""
+    parser = lxml.html.HTMLParser(encoding="utf-8", no_network=True, remove_comments=True, remove_pis=True)
+    return lxml.html.document_fromstring(page.encode("utf-8"), parser=parser)
+
+
+def _is_shown_formula(element: HtmlElement | None) -> bool:
+    """Whether MathJax wrote it, before the source of the formula, and with signs rather than as a drawing."""
+    if element is None or not any(map(_FORMULA_CLASS.match, element.get("class", "").split())):
+        return False
+    return any(text.strip() for text in element.itertext())
+
+
+def _has_quotes(element: HtmlElement) -> bool:
+    """Whether its text begins with a quote mark, perhaps in an element of its own."""
+    first = element[0].text if len(element) and not (element.text or "").strip() else element.text
+    return (first or "").lstrip().startswith(_QUOTES)
 
 
 def _is_block(element: HtmlElement) -> bool:

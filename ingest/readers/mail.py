@@ -51,8 +51,9 @@ _OF_A_PAGE = ("text/css", "text/javascript", "application/javascript", "applicat
 _UUENCODED = re.compile(
     r"^begin [0-7]{3,4} (?P<name>[^\n]+)\n(?P<lines>(?:[!-`][ -`]*\n)+?)(?:[ `]*\n)?end[ \t]*$", re.MULTILINE
 )
-_BASE64_LINE = re.compile(r"\s*[A-Za-z0-9+/]*={0,2}\s*")
+_BASE64_LINE = re.compile(r"\s*+[A-Za-z0-9+/]*+={0,2}\s*+")
 _WORD = re.compile(r"\w{3,}")
+_WORD_SIGN = re.compile(r"\w")
 _ADDRESS = re.compile(r"<?\bhttps?://\S+")  # which plain text spells out, and HTML has behind a link
 _OTHER_WORDS = 0.4  # least share of other words in an alternative; with fewer it differs only in layout
 _WITH_PARAMETERS = ("content-type", "content-disposition")
@@ -235,13 +236,19 @@ def _children(part: EmailMessage) -> list[EmailMessage]:
 
 
 def _shown_alternatives(children: list[EmailMessage]) -> list[EmailMessage]:
-    """The last alternative that is not blank, which mail programs show, and others with at least 40 % other words:
-    one of them may only say that an HTML viewer is needed."""
+    """The first alternative that is not blank, usually plain text, or the last, which mail programs show, if that has
+    words which the first lacks. And others with at least 40 % other words: one of them may only say that an HTML viewer
+    is needed."""
+    texts = [(child, text) for child in children if _WORD_SIGN.search(text := _texts_in(child).lower())]
+    if not texts:
+        return []
+    if set(_WORD.findall(texts[-1][1])) - set(_WORD.findall(texts[0][1])):
+        texts.reverse()
     shown: list[EmailMessage] = []
     known: set[str] = set()
-    for child in reversed(children):
-        words = set(_WORD.findall(_ADDRESS.sub(" ", _texts_in(child)).lower()))
-        if words and len(words - known) > _OTHER_WORDS * len(words):
+    for child, text in texts:
+        words = set(_WORD.findall(_ADDRESS.sub(" ", text)))
+        if not shown or len(words - known) > _OTHER_WORDS * len(words):
             shown.append(child)
             known |= words
     return shown
@@ -309,9 +316,12 @@ def _body(text: str) -> Iterator[str | Attachment]:
 def _uudecoded(lines: str) -> bytes:
     """The file in lines of uuencode; empty if they are something else."""
     try:
-        return b"".join(binascii.a2b_uu(line.encode("ascii")) for line in lines.splitlines())
+        pieces = [(line, binascii.a2b_uu(line.encode("ascii"))) for line in lines.splitlines()]
     except ValueError:  # binascii.Error, and characters beyond ASCII
         return b""
+    # A line begins with its count of bytes, and four characters hold three of them; binascii lets some be missing.
+    is_whole = all(4 * len(piece) <= 3 * len(line[1:]) for line, piece in pieces)
+    return b"".join(piece for _, piece in pieces) if is_whole else b""
 
 
 def _bytes_of_message(part: EmailMessage, inner: EmailMessage) -> bytes:
@@ -350,8 +360,14 @@ def _with_appended_lines(part: EmailMessage) -> bytes:
     raw = part.get_payload()
     if str(part.get("Content-Transfer-Encoding", "")).strip().lower() != "base64" or not isinstance(raw, str):
         return b""
-    lines = raw.rstrip().splitlines()
+    lines = raw.strip().splitlines()
     encoded = list(takewhile(_BASE64_LINE.fullmatch, lines))
+    is_all = len(encoded) == len(lines)
+    padded = next((number for number, line in enumerate(encoded, 1) if line.rstrip().endswith("=")), 0)
+    if padded:
+        encoded = encoded[:padded]
+    elif not is_all:
+        encoded = list(takewhile(str.strip, encoded))
     if not encoded or len(encoded) == len(lines):
         return b""
     with suppress(ValueError):

@@ -216,6 +216,16 @@ class TestMessages:
         assert "4711 euros" in found
         assert found.count("large hall") == 1
 
+    def test_plain_text_counts_where_the_page_says_no_more(self):
+        plain = "Content-Type: text/plain\n\n> May I?\n\nPlease reset it here: https://example.org/reset/abc123"
+        page = "Content-Type: text/html\n\n<p>May I?</p><p>Please <a href='/reset/abc123'>reset it here</a>:"
+        found = text_of(multipart("alternative", plain, page), "a.eml")
+        assert found.endswith("> May I?\n\nPlease reset it here: https://example.org/reset/abc123")
+
+    def test_a_short_answer_in_two_forms(self):
+        parts = "Content-Type: text/plain\n\nOK", "Content-Type: text/html\n\n<p>OK"
+        assert text_of(multipart("alternative", *parts), "a.eml").count("OK") == 1
+
     def test_a_forwarded_message_that_is_encoded(self):
         inner = mail("Gr=C3=BC=C3=9Fe from K", more="Content-Transfer-Encoding: quoted-printable\n")
         for coded in (f"{ENCODED}\n{base64_of(inner)}", f"\n{inner}"):
@@ -226,12 +236,17 @@ class TestMessages:
         line = binascii.b2a_uu(b"City,People\nRome,2800000\n").decode()
         found = text_of(mail(f"See below.\n\nbegin 644 cities.csv\n{line}`\nend\n\nRegards"), "a.eml")
         assert found.endswith("See below.\n\n\n\nRegards\n\n# cities.csv\n\nCity: Rome; People: 2800000")
-        prose = "begin 644 words\nof prose\nend"
-        assert text_of(mail(prose), "a.eml").endswith(prose)
+        for prose in ("begin 644 words\nof prose\nend", "begin 644 notes.txt\nHELLO\nWORLD\nend"):
+            assert text_of(mail(prose), "a.eml").endswith(prose)
 
     def test_lines_that_a_mailing_list_appends_to_an_encoded_body(self):
-        found = text_of(mail(f"{base64_of('The body.')}____\nTo leave the list: example.org\n", more=ENCODED), "a.eml")
-        assert found.endswith("The body.\n____\nTo leave the list: example.org")
+        footers = ("____\nTo leave the list: example.org", "\nRegards\nThe list -- x", "Regards\nThe list -- x")
+        for body in ("The body.", "The body"):
+            for footer in footers[: 2 if body == "The body." else 3]:
+                found = text_of(mail(f"{base64_of(body)}{footer}\n", more=ENCODED), "a.eml")
+                assert found.endswith(f"{body}\n{footer}")
+        spaced = base64_of("The body.").replace("Ym9k", "\n\nYm9k")
+        assert text_of(mail(f"{spaced}{' ' * 100_000}", more=ENCODED), "a.eml").endswith("The body.")
 
     def test_all_who_got_it(self):
         found = text_of("Bcc: carl@example.org\nReply-To: list@example.org\n" + mail("Body."), "a.eml")
@@ -258,8 +273,14 @@ class TestPages:
             ("<ol><li>1. Written<li><li>Third</ol>", "1. Written\n\n3. Third"),
             (
                 "<nav><ol><li>Home<li>Cities</ol></nav><article>Text</article>" + "<p>More text.</p>" * 9,
-                "Home\nCities\n\nText",
+                "Home\nCities\n\nText" + "\n\nMore text." * 9,
             ),
+            ('<ol type="A"><li>All members pay<li>Boards decide</ol>', "A. All members pay\n\nB. Boards decide"),
+            ("<ol><li>100 people<li>15 dogs<li>3) ants</ol>", "1. 100 people\n\n2. 15 dogs\n\n3) ants"),
+            ('<pre><ol class="linenums"><li>x = 1</li><li>y = 2</li></ol></pre>', "x = 1\ny = 2"),
+            ("<q>“hi”</q> and <q><b>«ho»</b></q>", "“hi” and «ho»"),
+            ("<ruby><rb>東<rb>京<rt>とう<rt>きょう</ruby>", "東京\n\nとう きょう"),
+            ("<ruby><rb>東<rt>とう<rb>京<rt>きょう</ruby>", "東京\n\nとう きょう"),
             ("He said <q>hello</q>.", "He said “hello”."),
             (
                 "10<sup>6</sup> cells, 10<sup>-3</sup> m, note<sup>12</sup>, 1<sup>st</sup>, CO<sub>2</sub>",
@@ -271,6 +292,15 @@ class TestPages:
             ('<my-card><template shadowrootmode="open"><p>Shown</template></my-card><template>Not</template>', "Shown"),
             ('Let <script type="math/tex">a^2</script> hold', "Let a^2 hold"),
             ('<span class="MathJax">a²</span><script type="math/tex">a^2</script>', "a²"),
+            ('<div class="MathJax_Display">E=mc²</div><script type="math/tex; mode=display">E=mc^2</script>', "E=mc²"),
+            ('<span class="mjx-chtml MathJax_CHTML">a²</span><script type="math/tex">a^2</script>', "a²"),
+            ('<span class="MathJax_SVG"><svg></svg></span><script type="math/tex">a^2</script>', "a^2"),
+            ('<span class="MathJax_Preview"></span><script type="math/tex">a^2</script>', "a^2"),
+            (
+                """<iframe srcdoc="<?xml version='1.0' encoding='utf-8'?><html><p>Grüße"></iframe>Text""",
+                "Grüße\n\nText",
+            ),
+            ('<iframe style="display:none" srcdoc="<p>secret"></iframe>Text', "Text"),
             (
                 'The <img src="a" alt="old harbour"> and <img src="b" alt="IMG_1.jpg"><img alt="">',
                 "The old harbour and",
@@ -278,7 +308,17 @@ class TestPages:
         ],
     )
     def test_what_a_browser_adds_to_the_text(self, body: str, shown: str):
-        assert text_of(f"<!doctype html><body>{body}", "a.html").startswith(shown)
+        assert text_of(f"<!doctype html><body>{body}", "a.html").strip() == shown
+
+    def test_texts_of_pictures_are_no_titles_and_no_repetitions(self):
+        logo = '<h1><a href="/"><img alt="City of Example logo"></a></h1>'
+        found = read_document(
+            f"<!doctype html><title>How to renew a passport</title>{logo}<h2>Who may apply</h2>".encode(), uri="a.html"
+        )
+        assert (found.title, found.text) == ("How to renew a passport", "Who may apply")
+        figure = '<figure><a><img alt="The old harbour"></a><figcaption>The old\nharbour</figcaption></figure>'
+        pictures = f'{figure}<a><img alt="Home"> <b>Home</b></a><a><img alt="Map"></a>'
+        assert text_of(f"<!doctype html>{pictures}", "a.html") == "The old harbour\n\nHome Map"
 
     @pytest.mark.parametrize(
         "stray", ["<tr>Stray<td>1<td>2</tr>", "<tr><form><td>Stray<td>2</form></tr>", "<tr><td>1</td>Stray<td>2</tr>"]
@@ -430,7 +470,8 @@ class TestXml:
 
     def test_pages_and_messages_under_names_of_office_files(self):
         page = "<table><tr><th>Name</th><th>City</th></tr><tr><td>Bob</td><td>Rome</td></tr></table>"
-        assert text_of(page, "a.xls") == "Name: Bob; City: Rome"
+        assert text_of(page, "a.xls") == text_of(page, "a.doc") == "Name: Bob; City: Rome"
+        assert text_of(page, "README") == page
         head = (
             'MIME-Version: 1.0\nContent-Type: text/html; charset="utf-8"\nContent-Transfer-Encoding: quoted-printable\n'
         )
