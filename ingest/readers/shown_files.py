@@ -56,6 +56,7 @@ class ShownFiles:
         self._limits = limits
         self._read_member = read_member
         self._parsed: dict[str, _Parsed | None] = {}
+        self._too_long: dict[str, int] = {}  # by file: characters that were left, and for which its text was too long
         self._host: Host | None = None
         self._noted: set[str] = set()
         self._left = 0  # characters that may still be returned
@@ -75,7 +76,14 @@ class ShownFiles:
         Notes what the file itself leaves out."""
         assert self._host is not None, "`within` was not called"
         if part not in self._parsed:
-            self._parsed[part] = self._read(self._host, part)
+            # A text longer than what is left would be parsed for nothing.
+            if self._left <= self._too_long.get(part, 0):
+                return None
+            try:
+                self._parsed[part] = self._read(self._host, part)
+            except TooLongError:  # perhaps not where more is left
+                self._too_long[part] = self._left
+                return None
         parsed = self._parsed[part]
         if parsed is None or len(parsed.text) > self._left:
             return None
@@ -86,8 +94,8 @@ class ShownFiles:
         return parsed.text
 
     def _read(self, host: Host, part: str) -> _Parsed | None:
+        """What is read of a file. Raises TooLongError."""
         try:
-            # A text longer than what is left would be parsed for nothing.
             data, limits = host.read(part), replace(self._limits, max_characters=self._left)
             media_type = _INSERTED.get(posixpath.splitext(part)[1].lower())
             if media_type is None:
@@ -97,6 +105,8 @@ class ShownFiles:
                 if media_type not in _EMBEDDED or limits.max_nesting < 0:
                     return None
             extracted = self._read_member(data, uri=part, media_type=media_type, limits=limits)
+        except TooLongError:
+            raise
         except parser_errors():  # includes refusals
             return None
         missing = left_out(extracted.metadata)
