@@ -28,6 +28,7 @@ _EDIT, _PLACES = 0x0FF5, 0x1772
 _OF_SLIDES = 0  # instance of the list of slides, not of masters or notes
 _COMPRESSED = 1  # instance of a stored object
 _MOST_EDITS = 1_000
+_MOST_OBJECTS = 500  # of a document, or of a slide, that are read
 
 
 class ObjectTexts(NamedTuple):
@@ -43,36 +44,46 @@ class EmbeddedObjects:
 
     def __init__(self, data: bytes) -> None:
         self.left_out: list[str] = []
-        self.names: list[str] = []
         self._size = len(data)
+        self._streams: dict[str, list[list[str]]] = {}  # the places of the streams in each object's folder
         try:
             self._compound = open_compound_file(io.BytesIO(data))
             folders = self._compound.listdir(streams=False, storages=True)
+            streams = self._compound.listdir()
         except parser_errors():
             return  # the libraries say what is damaged
-        self.names = ["/".join(path) for path in folders if _is_object(path)]
+        self._streams = {"/".join(path): [] for path in folders if len(path) == _depth(path)}
+        for path in streams:
+            self._streams.get("/".join(path[: _depth(path)]), []).append(path)
+
+    @property
+    def names(self) -> list[str]:
+        return list(self._streams)
 
     def read(self, part: str) -> bytes:
-        path = part.split("/")
-        package = next((name for name in PACKAGES if self._compound.exists([*path, name])), None)
+        path, places = part.split("/"), self._streams[part]
+        depth = len(path)
+        own = {place[depth].lower(): place for place in places if len(place) == depth + 1}
+        package = next((own[name.lower()] for name in PACKAGES if name.lower() in own), None)
         if package:
-            return bytes(self._compound.openstream([*path, package]).read())
-        if not any(self._compound.exists([*path, name]) for name in _MAIN):
+            return bytes(self._compound.openstream(package).read())
+        if not any(name.lower() in own for name in _MAIN):
             raise KeyError(f"{part} holds no file of Office.")
-        return compound_file(folder_of(self._compound, path, self._size))
+        return compound_file(folder_of(self._compound, path, self._size, places))
 
     def blocks(self, files: ShownFiles) -> ObjectTexts:
         return _blocks(self.names, files)
 
 
-def _is_object(path: list[str]) -> bool:
-    return (len(path) == 2 and path[0] == _WORD_POOL) or (len(path) == 1 and path[0].startswith(_EXCEL_OBJECT))
+def _depth(path: list[str]) -> int:
+    """The folders to the object in which this place is; 0 for none."""
+    return 2 if path[0] == _WORD_POOL else 1 if path[0].startswith(_EXCEL_OBJECT) else 0
 
 
 def _blocks(names: list[str], files: ShownFiles) -> ObjectTexts:
-    texts = [files.text(name) for name in names]
+    texts = [files.text(name) for name in names[:_MOST_OBJECTS]]
     read = [text for text in texts if text is not None]
-    return ObjectTexts([block for text in read for block in blocks_of(text)], len(read), len(texts) - len(read))
+    return ObjectTexts([block for text in read for block in blocks_of(text)], len(read), len(names) - len(read))
 
 
 class _Record(NamedTuple):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import random
 import struct
+import time
 
 import olefile
 import pytest
@@ -18,7 +19,9 @@ from app.errors import DocumentError
 from app.types.texts import ExtractedText
 from ingest.readers.compound_files import Tree, compound_file, folder_of
 from ingest.readers.document import read_document
+from ingest.readers.embedded_objects import EmbeddedObjects
 from ingest.readers.limits import ReadLimits
+from ingest.readers.shown_files import ShownFiles
 
 SHEET = excel_97([["City", "Land"], ["Rome", "Italy"]], ["General"])
 NEW_SHEET = workbook({"S": [["City", "Land"], ["Rome", "Italy"]]})
@@ -100,6 +103,17 @@ def test_other_objects_are_counted(host: str) -> None:
     assert (found.metadata["skipped_parts"], found.metadata["skipped"]) == (2, "Embedded objects that are not read: 2.")
 
 
+def test_a_pool_of_very_many_objects_takes_little_time() -> None:
+    word = old_word("Before\r")
+    pool: Tree = {f"_{number}": {"Equation Native": b"x", "\x01Ole": b"x"} for number in range(1_200)}
+    data = compound_file(tree_of(word) | {"ObjectPool": pool})
+    began = time.process_time()
+    found = EmbeddedObjects(data)
+    texts = found.blocks(ShownFiles(ReadLimits(), read_document).within(found, 1_000))
+    assert time.process_time() - began < 1.5
+    assert texts.unread == 1_200
+
+
 @HOSTS
 def test_embedded_text_too_long_beside_its_host_is_left_out(host: str) -> None:
     data = hosts(SHEET)[host]
@@ -136,6 +150,7 @@ def test_compound_files_hold_what_they_are_made_of(size: int) -> None:
     with olefile.OleFileIO(io.BytesIO(data), raise_defects=olefile.DEFECT_POTENTIAL) as compound:
         assert folder_of(compound, [], len(data)) == tree
         assert folder_of(compound, ["Folder", "Inner"], len(data)) == inner
+        assert folder_of(compound, ["Folder"], len(data), [["Folder", "Empty"]]) == {"Empty": b""}
         with pytest.raises(ValueError, match="longer than their file"):
             folder_of(compound, ["Folder"], 100)
 
