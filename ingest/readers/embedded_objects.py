@@ -28,6 +28,7 @@ _EDIT, _PLACES = 0x0FF5, 0x1772
 _OF_SLIDES = 0  # instance of the list of slides, not of masters or notes
 _COMPRESSED = 1  # instance of a stored object
 _MOST_EDITS = 1_000
+_MOST_NAMES = 10_000  # of objects on slides: many slides may show the same one
 _MOST_OBJECTS = 500  # of a document, or of a slide, that are read
 
 
@@ -106,6 +107,7 @@ class SlideObjects:
             with open_compound_file(io.BytesIO(data)) as compound:
                 self._stream = compound.openstream("PowerPoint Document").read()
                 user = compound.openstream("Current User").read()
+            self._records_left = len(self._stream) // _HEAD  # no two slides share their bytes
             self._places, document = self._edits(struct.unpack_from("<I", user, 16)[0])
             self._by_slide = self._shown(document)
         except parser_errors():
@@ -130,14 +132,21 @@ class SlideObjects:
     def _edits(self, at: int) -> tuple[dict[int, int], int]:
         """The places of the parts of the presentation by their numbers, the newest first, and the number of the part
         of the document."""
-        places, document = dict[int, int](), 0
+        places, document, tables = dict[int, int](), 0, set[int]()
+        left = len(self._stream) // 4  # places in all tables: no two tables share their bytes
         for _ in range(_MOST_EDITS):
             edit = self._record(at)
             if edit.kind != _EDIT:
                 raise ValueError("The list of edits is damaged.")
             before, places_at, number = struct.unpack_from("<III", self._stream, edit.body + 8)
             document = document or number
+            if places_at in tables:
+                break
+            tables.add(places_at)
             for identity, place in self._listed(places_at):
+                left -= 1
+                if left < 0:
+                    raise ValueError("The lists of parts overlap.")
                 places.setdefault(identity, place)
             if not before or before >= at:
                 break
@@ -167,13 +176,25 @@ class SlideObjects:
                 _, _, identity, _, part = struct.unpack_from("<5I", self._stream, record.body)
                 stored[identity] = part
         shown: dict[int, list[str]] = defaultdict(list)
+        parts = dict[int, list[int]]()  # place of a slide → the parts of its objects
+        left = _MOST_NAMES
         for number, slide in enumerate(slides):
-            for record in self._records(self._places[slide]) if slide in self._places else ():
-                if record.kind == _SHOWN:
-                    (identity,) = struct.unpack_from("<I", self._stream, record.body)
-                    if identity in stored:
-                        shown[number].append(f"slide {number + 1}, object {stored[identity]}")
+            if slide not in self._places:
+                continue
+            place = self._places[slide]
+            if place not in parts:
+                parts[place] = list(self._parts(place, stored))
+            for part in parts[place][:left]:
+                left -= 1
+                shown[number].append(f"slide {number + 1}, object {part}")
         return shown
+
+    def _parts(self, slide: int, stored: Mapping[int, int]) -> Iterator[int]:
+        for record in self._records(slide):
+            if record.kind == _SHOWN:
+                (identity,) = struct.unpack_from("<I", self._stream, record.body)
+                if identity in stored:
+                    yield stored[identity]
 
     def _records(self, at: int) -> Iterator[_Record]:
         """The records within the one at `at`, those of containers after them."""
@@ -181,6 +202,9 @@ class SlideObjects:
         at = outer.body
         while at + _HEAD <= outer.end:
             record = self._record(at)
+            self._records_left -= 1
+            if self._records_left < 0:
+                raise ValueError("The slides overlap.")
             yield record
             is_container = self._stream[at] & 0xF == _CONTAINER
             at = record.body if is_container else record.end
