@@ -16,7 +16,7 @@ from app.types.texts import ExtractedText
 from ingest.readers.containers import open_compound_file
 from ingest.readers.content_types import detect
 from ingest.readers.errors import parser_errors
-from ingest.readers.limits import ReadLimits, TooLongError
+from ingest.readers.limits import ReadLimits, TooLongError, check_length
 from ingest.readers.media_types import DOC, DOCX, ODP, ODS, ODT, PPT, PPTX, XLS, XLSX
 from ingest.readers.members import ReadMember
 from ingest.readers.opc import Package
@@ -65,6 +65,11 @@ class ShownFiles:
     def has_any(self) -> bool:
         """Whether the text of a file was returned."""
         return any(self._parsed.values())
+
+    def refuse_too_long(self) -> None:
+        """Raises TooLongError if a file is longer than the whole limit."""
+        if max(self._too_long.values(), default=0) >= self._limits.max_characters:
+            check_length(self._limits.max_characters + 1, self._limits)
 
     def within(self, host: Host, characters: int) -> ShownFiles:
         """Itself, for files of `host`, of which it returns at most so many characters."""
@@ -130,7 +135,7 @@ def fitted(attempt: Callable[[int], ExtractedText], files: ShownFiles, limits: R
     """The document with as many of its files as the limit of characters allows. `attempt` reads it with at most so many
     characters of `files`. Raises DocumentError if it is too long without any."""
     try:
-        return attempt(limits.max_characters)
+        found = attempt(limits.max_characters)
     except TooLongError as error:
         if not files.has_any:
             raise
@@ -142,6 +147,12 @@ def fitted(attempt: Callable[[int], ExtractedText], files: ShownFiles, limits: R
         if alone is None:
             raise error
         return alone
+    except DocumentError:  # it has no text of its own
+        files.refuse_too_long()
+        raise
+    if not found.text.strip():
+        files.refuse_too_long()
+    return found
 
 
 def _alone(attempt: Callable[[int], ExtractedText]) -> ExtractedText | None:

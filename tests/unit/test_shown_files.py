@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from office_files import OFFICE, paragraph, show, word
-from other_office_samples import binary_cell, binary_workbook, excel_97, old_word, open_document, p, wide
+from other_office_samples import binary_cell, binary_workbook, excel_97, old_word, open_document, p, powerpoint_97, wide
 from outlook_files import compound_file
 from sample_files import message, unzipped, with_part, workbook, zip_of
 
@@ -164,6 +164,14 @@ def test_embedded_text_that_exceeds_the_limit_with_its_host_is_left_out(host: st
         assert found.metadata["skipped_parts"] == 1
         with pytest.raises(DocumentError, match="longer than 5 characters"):
             read(data, host, ReadLimits(max_characters=5))
+
+
+def test_a_host_of_nothing_but_a_file_that_is_too_long_says_so() -> None:
+    old = powerpoint_97(("", ""), objects={0: OLD_TABLE})
+    for data, uri in ((hosts("a.xlsx", TABLE)["a.pptx"], "a.pptx"), (old, "a.ppt")):
+        assert "Rome" in read(data, uri).text
+        with pytest.raises(DocumentError, match="longer than 10 characters"):
+            read(data, uri, ReadLimits(max_characters=10))
 
 
 def test_of_several_embedded_files_those_that_fit_are_kept() -> None:
