@@ -4,7 +4,7 @@ a file."""
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple, TypeAlias
 
 import olefile
@@ -25,11 +25,13 @@ class _Entry(NamedTuple):
     content: bytes | Tree
 
 
-def folder_of(compound: olefile.OleFileIO, path: list[str], most: int) -> Tree:
-    """The streams and folders below `path`. Raises ValueError if they have more than `most` bytes: damaged files name
-    the same bytes again and again."""
+def folder_of(
+    compound: olefile.OleFileIO, path: list[str], most: int, places: Iterable[list[str]] | None = None
+) -> Tree:
+    """The streams and folders below `path`, of all or of these places of streams. Raises ValueError if they have more
+    than `most` bytes: damaged files name the same bytes again and again."""
     tree: dict[str, bytes | Tree] = {}
-    for place in compound.listdir():
+    for place in compound.listdir() if places is None else places:
         if place[: len(path)] != path:
             continue
         most -= compound.get_size(place)

@@ -28,6 +28,8 @@ _EDIT, _PLACES = 0x0FF5, 0x1772
 _OF_SLIDES = 0  # instance of the list of slides, not of masters or notes
 _COMPRESSED = 1  # instance of a stored object
 _MOST_EDITS = 1_000
+_MOST_NAMES = 10_000  # of objects on slides: many slides may show the same one
+_MOST_OBJECTS = 500  # of a document, or of a slide, that are read
 
 
 class ObjectTexts(NamedTuple):
@@ -43,36 +45,46 @@ class EmbeddedObjects:
 
     def __init__(self, data: bytes) -> None:
         self.left_out: list[str] = []
-        self.names: list[str] = []
         self._size = len(data)
+        self._streams: dict[str, list[list[str]]] = {}  # the places of the streams in each object's folder
         try:
             self._compound = open_compound_file(io.BytesIO(data))
             folders = self._compound.listdir(streams=False, storages=True)
+            streams = self._compound.listdir()
         except parser_errors():
             return  # the libraries say what is damaged
-        self.names = ["/".join(path) for path in folders if _is_object(path)]
+        self._streams = {"/".join(path): [] for path in folders if len(path) == _depth(path)}
+        for path in streams:
+            self._streams.get("/".join(path[: _depth(path)]), []).append(path)
+
+    @property
+    def names(self) -> list[str]:
+        return list(self._streams)
 
     def read(self, part: str) -> bytes:
-        path = part.split("/")
-        package = next((name for name in PACKAGES if self._compound.exists([*path, name])), None)
+        path, places = part.split("/"), self._streams[part]
+        depth = len(path)
+        own = {place[depth].lower(): place for place in places if len(place) == depth + 1}
+        package = next((own[name.lower()] for name in PACKAGES if name.lower() in own), None)
         if package:
-            return bytes(self._compound.openstream([*path, package]).read())
-        if not any(self._compound.exists([*path, name]) for name in _MAIN):
+            return bytes(self._compound.openstream(package).read())
+        if not any(name.lower() in own for name in _MAIN):
             raise KeyError(f"{part} holds no file of Office.")
-        return compound_file(folder_of(self._compound, path, self._size))
+        return compound_file(folder_of(self._compound, path, self._size, places))
 
     def blocks(self, files: ShownFiles) -> ObjectTexts:
         return _blocks(self.names, files)
 
 
-def _is_object(path: list[str]) -> bool:
-    return (len(path) == 2 and path[0] == _WORD_POOL) or (len(path) == 1 and path[0].startswith(_EXCEL_OBJECT))
+def _depth(path: list[str]) -> int:
+    """The folders to the object in which this place is; 0 for none."""
+    return 2 if path[0] == _WORD_POOL else 1 if path[0].startswith(_EXCEL_OBJECT) else 0
 
 
 def _blocks(names: list[str], files: ShownFiles) -> ObjectTexts:
-    texts = [files.text(name) for name in names]
+    texts = [files.text(name) for name in names[:_MOST_OBJECTS]]
     read = [text for text in texts if text is not None]
-    return ObjectTexts([block for text in read for block in blocks_of(text)], len(read), len(texts) - len(read))
+    return ObjectTexts([block for text in read for block in blocks_of(text)], len(read), len(names) - len(read))
 
 
 class _Record(NamedTuple):
@@ -95,6 +107,7 @@ class SlideObjects:
             with open_compound_file(io.BytesIO(data)) as compound:
                 self._stream = compound.openstream("PowerPoint Document").read()
                 user = compound.openstream("Current User").read()
+            self._records_left = len(self._stream) // _HEAD  # no two slides share their bytes
             self._places, document = self._edits(struct.unpack_from("<I", user, 16)[0])
             self._by_slide = self._shown(document)
         except parser_errors():
@@ -119,14 +132,21 @@ class SlideObjects:
     def _edits(self, at: int) -> tuple[dict[int, int], int]:
         """The places of the parts of the presentation by their numbers, the newest first, and the number of the part
         of the document."""
-        places, document = dict[int, int](), 0
+        places, document, tables = dict[int, int](), 0, set[int]()
+        left = len(self._stream) // 4  # places in all tables: no two tables share their bytes
         for _ in range(_MOST_EDITS):
             edit = self._record(at)
             if edit.kind != _EDIT:
                 raise ValueError("The list of edits is damaged.")
             before, places_at, number = struct.unpack_from("<III", self._stream, edit.body + 8)
             document = document or number
+            if places_at in tables:
+                break
+            tables.add(places_at)
             for identity, place in self._listed(places_at):
+                left -= 1
+                if left < 0:
+                    raise ValueError("The lists of parts overlap.")
                 places.setdefault(identity, place)
             if not before or before >= at:
                 break
@@ -156,13 +176,25 @@ class SlideObjects:
                 _, _, identity, _, part = struct.unpack_from("<5I", self._stream, record.body)
                 stored[identity] = part
         shown: dict[int, list[str]] = defaultdict(list)
+        parts = dict[int, list[int]]()  # place of a slide → the parts of its objects
+        left = _MOST_NAMES
         for number, slide in enumerate(slides):
-            for record in self._records(self._places[slide]) if slide in self._places else ():
-                if record.kind == _SHOWN:
-                    (identity,) = struct.unpack_from("<I", self._stream, record.body)
-                    if identity in stored:
-                        shown[number].append(f"slide {number + 1}, object {stored[identity]}")
+            if slide not in self._places:
+                continue
+            place = self._places[slide]
+            if place not in parts:
+                parts[place] = list(self._parts(place, stored))
+            for part in parts[place][:left]:
+                left -= 1
+                shown[number].append(f"slide {number + 1}, object {part}")
         return shown
+
+    def _parts(self, slide: int, stored: Mapping[int, int]) -> Iterator[int]:
+        for record in self._records(slide):
+            if record.kind == _SHOWN:
+                (identity,) = struct.unpack_from("<I", self._stream, record.body)
+                if identity in stored:
+                    yield stored[identity]
 
     def _records(self, at: int) -> Iterator[_Record]:
         """The records within the one at `at`, those of containers after them."""
@@ -170,6 +202,9 @@ class SlideObjects:
         at = outer.body
         while at + _HEAD <= outer.end:
             record = self._record(at)
+            self._records_left -= 1
+            if self._records_left < 0:
+                raise ValueError("The slides overlap.")
             yield record
             is_container = self._stream[at] & 0xF == _CONTAINER
             at = record.body if is_container else record.end

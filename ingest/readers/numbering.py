@@ -168,11 +168,10 @@ class Numbers:
 
     def _restarts(self, number: str) -> list[int]:
         overrides = self._lists[number].iterchildren("{*}lvlOverride")
-        return [
-            int(attribute(override, "ilvl") or 0)
-            for override in overrides
-            if first(override, "startOverride") is not None
+        depths = [
+            attribute(override, "ilvl") or "0" for override in overrides if first(override, "startOverride") is not None
         ]
+        return [int(depth) for depth in depths if depth.isdecimal()]
 
     def _levels_of(self, number: str) -> dict[int, Level]:
         root = self._root_of(number)

@@ -19,6 +19,7 @@ from ingest.readers.shown_files import ShownFiles, read_package
 from ingest.readers.tables import join_blocks
 
 _PAGES = re.compile(rb"<Pages>(\d{1,6})</Pages>")
+_OF_2003 = {"headerReference": "hdr", "footerReference": "ftr"}  # elements that stand in the section itself
 _LABELS = {"footnote": "Footnote", "endnote": "Endnote"}
 
 
@@ -59,6 +60,8 @@ class _Document:
                     if attribute(note, "type") in ("", "normal"):
                         self._notes[kind, attribute(note, "id")] = (part, note)
         settings = self._first("settings")
+        if settings is None:
+            settings = first(self._root, "docPr")  # of Word 2003
         self._has_even_pages = is_on(first(settings, "evenAndOddHeaders"))
         self._shown: set[str] = set()  # texts of headers and footers so far
 
@@ -105,17 +108,21 @@ class _Document:
 
     def _margins(self, section: Element | None, kind: str) -> Iterator[Block]:
         """Headers or footers of a section, unless the same text was shown before."""
-        for reference in () if section is None else section.iterchildren(f"{{*}}{kind}"):
+        own = _OF_2003[kind]
+        for reference in () if section is None else section.iterchildren(f"{{*}}{kind}", f"{{*}}{own}"):
             use = attribute(reference, "type")
             if (use == "first" and not is_on(first(section, "titlePg"))) or (
                 use == "even" and not self._has_even_pages
             ):
                 continue
-            relation = self._package.relations(self._part).get(attribute(reference, "id"))
-            root = self._package.optional(relation.target) if relation else None
-            if relation is None or root is None:
-                continue
-            walk = Walk(self._package, relation.target, inserted=self._inserted)
+            part, root = self._part, reference
+            if local(reference) != own:
+                relation = self._package.relations(self._part).get(attribute(reference, "id"))
+                linked = self._package.optional(relation.target) if relation else None
+                if relation is None or linked is None:
+                    continue
+                part, root = relation.target, linked
+            walk = Walk(self._package, part, inserted=self._inserted)
             text = "\n".join(block.text for block in walk.blocks(root))
             if text.strip() and text not in self._shown:
                 self._shown.add(text)

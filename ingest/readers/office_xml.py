@@ -8,7 +8,9 @@ import zipfile
 from collections.abc import Iterable, Iterator
 from xml.etree.ElementTree import Element, SubElement, tostring
 
+from app.types.documents import MetadataValue
 from ingest.readers.grids import SPANNED, render_rows
+from ingest.readers.opc import core_properties, parse_part
 from ingest.readers.parts import Block
 
 _PACKAGE = "http://schemas.microsoft.com/office/2006/xmlPackage"
@@ -17,9 +19,12 @@ _EXCEL = "urn:schemas-microsoft-com:office:spreadsheet"
 _RELATIONS = (
     b'<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships"><Relationship Id="r1" '
     b'Type="http://schemas.openxmlformats.org/officeDocument/2006/relationships/officeDocument" '
-    b'Target="word/document.xml"/></Relationships>'
+    b'Target="word/document.xml"/><Relationship Id="r2" '
+    b'Type="http://schemas.openxmlformats.org/package/2006/relationships/metadata/core-properties" '
+    b'Target="docProps/core.xml"/></Relationships>'
 )
-_MOST_EMPTY = 1_000  # columns or rows that an index may skip
+_OFFICE = "urn:schemas-microsoft-com:office:office"
+_MOST_EMPTY = 1_000  # cells of a row that indexes and merged cells add
 
 
 def package_of(root: Element) -> bytes | None:
@@ -28,8 +33,24 @@ def package_of(root: Element) -> bytes | None:
         parts = {_attribute(part, "name").lstrip("/"): _content(part) for part in root}
         return _zipped(parts, [_attribute(part, "contentType") for part in root])
     if root.tag == f"{{{_WORD}}}wordDocument":
-        return _zipped({"_rels/.rels": _RELATIONS, "word/document.xml": tostring(root)}, ["wordprocessingml"])
+        parts = {"_rels/.rels": _RELATIONS, "word/document.xml": tostring(root), "docProps/core.xml": _core(root)}
+        return _zipped(parts, ["wordprocessingml"])
     return None
+
+
+def properties_of(root: Element) -> tuple[str, dict[str, MetadataValue]]:
+    """Title and metadata of a document of Word or Excel 2003."""
+    return core_properties(parse_part(_core(root)))
+
+
+def _core(root: Element) -> bytes:
+    """The properties of a document of Word or Excel 2003, as a part of a package."""
+    core = Element("coreProperties")
+    for old, new in (("Title", "title"), ("Author", "creator"), ("Created", "created"), ("LastSaved", "modified")):
+        text = root.findtext(f"{{{_OFFICE}}}DocumentProperties/{{{_OFFICE}}}{old}")
+        if text:
+            SubElement(core, new).text = text
+    return tostring(core)
 
 
 def sheets_of(root: Element) -> list[tuple[str, Iterator[Block]]]:
@@ -68,15 +89,16 @@ def _rows(sheet: Element) -> Iterator[list[str]]:
     number = 0
     for row in sheet.iter(f"{{{_EXCEL}}}Row"):
         skipped = _count(row, "Index", number + 1) - number - 1
-        for _ in range(min(max(skipped, 0), _MOST_EMPTY)):
+        if skipped > 0:
             yield []
         number += max(skipped, 0) + 1
         cells: list[str] = []
+        left = _MOST_EMPTY
         for cell in row.iterfind(f"{{{_EXCEL}}}Cell"):
-            gap = _count(cell, "Index", len(cells) + 1) - 1 - len(cells)
-            cells += [""] * min(max(gap, 0), _MOST_EMPTY)
-            cells.append(_text(cell))
-            cells += [SPANNED] * min(_count(cell, "MergeAcross", 0), _MOST_EMPTY)
+            gap = min(max(_count(cell, "Index", len(cells) + 1) - 1 - len(cells), 0), left)
+            merged = min(_count(cell, "MergeAcross", 0), left - gap)
+            left -= gap + merged
+            cells += [*[""] * gap, _text(cell), *[SPANNED] * merged]
         yield cells
 
 

@@ -8,7 +8,7 @@ import posixpath
 import struct
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 from urllib.parse import unquote
@@ -109,22 +109,27 @@ class Package:
     def properties(self) -> tuple[str, dict[str, MetadataValue]]:
         """Title and metadata of the document."""
         root = next(map(self.optional, self.related("", "core-properties")), None)
-        values = {} if root is None else {local(node): (node.text or "").strip() for node in root}
-        return values.get("title", ""), {
-            key: value
-            for key, value in (
-                ("author", "" if values.get("creator") in _LIBRARIES else values.get("creator", "")),
-                ("created", iso_date(values.get("created", ""))),
-                ("modified", iso_date(values.get("modified", ""))),
-            )
-            if value
-        }
+        return core_properties(() if root is None else root)
 
     def notes(self) -> dict[str, MetadataValue]:
         """Metadata about parts that were left out: their number, and the first five notes."""
         if not self.left_out:
             return {}
         return {"skipped_parts": len(self.left_out), "skipped": first_notes(self.left_out, len(self.left_out))}
+
+
+def core_properties(nodes: Iterable[Element]) -> tuple[str, dict[str, MetadataValue]]:
+    """Title and metadata, from the elements of the part of core properties."""
+    values = {local(node): (node.text or "").strip() for node in nodes}
+    return values.get("title", ""), {
+        key: value
+        for key, value in (
+            ("author", "" if values.get("creator") in _LIBRARIES else values.get("creator", "")),
+            ("created", iso_date(values.get("created", ""))),
+            ("modified", iso_date(values.get("modified", ""))),
+        )
+        if value
+    }
 
 
 def parse_part(data: bytes) -> Element:

@@ -16,7 +16,7 @@ from app.types.texts import ExtractedText
 from ingest.readers.containers import open_compound_file
 from ingest.readers.content_types import detect
 from ingest.readers.errors import parser_errors
-from ingest.readers.limits import ReadLimits, TooLongError
+from ingest.readers.limits import ReadLimits, TooLongError, check_length
 from ingest.readers.media_types import DOC, DOCX, ODP, ODS, ODT, PPT, PPTX, XLS, XLSX
 from ingest.readers.members import ReadMember
 from ingest.readers.opc import Package
@@ -56,6 +56,7 @@ class ShownFiles:
         self._limits = limits
         self._read_member = read_member
         self._parsed: dict[str, _Parsed | None] = {}
+        self._too_long: dict[str, int] = {}  # by file: characters that were left, and for which its text was too long
         self._host: Host | None = None
         self._noted: set[str] = set()
         self._left = 0  # characters that may still be returned
@@ -64,6 +65,11 @@ class ShownFiles:
     def has_any(self) -> bool:
         """Whether the text of a file was returned."""
         return any(self._parsed.values())
+
+    def refuse_too_long(self) -> None:
+        """Raises TooLongError if a file is longer than the whole limit."""
+        if max(self._too_long.values(), default=0) >= self._limits.max_characters:
+            check_length(self._limits.max_characters + 1, self._limits)
 
     def within(self, host: Host, characters: int) -> ShownFiles:
         """Itself, for files of `host`, of which it returns at most so many characters."""
@@ -75,7 +81,14 @@ class ShownFiles:
         Notes what the file itself leaves out."""
         assert self._host is not None, "`within` was not called"
         if part not in self._parsed:
-            self._parsed[part] = self._read(self._host, part)
+            # A text longer than what is left would be parsed for nothing.
+            if self._left <= self._too_long.get(part, 0):
+                return None
+            try:
+                self._parsed[part] = self._read(self._host, part)
+            except TooLongError:  # perhaps not where more is left
+                self._too_long[part] = self._left
+                return None
         parsed = self._parsed[part]
         if parsed is None or len(parsed.text) > self._left:
             return None
@@ -86,8 +99,8 @@ class ShownFiles:
         return parsed.text
 
     def _read(self, host: Host, part: str) -> _Parsed | None:
+        """What is read of a file. Raises TooLongError."""
         try:
-            # A text longer than what is left would be parsed for nothing.
             data, limits = host.read(part), replace(self._limits, max_characters=self._left)
             media_type = _INSERTED.get(posixpath.splitext(part)[1].lower())
             if media_type is None:
@@ -97,6 +110,8 @@ class ShownFiles:
                 if media_type not in _EMBEDDED or limits.max_nesting < 0:
                     return None
             extracted = self._read_member(data, uri=part, media_type=media_type, limits=limits)
+        except TooLongError:
+            raise
         except parser_errors():  # includes refusals
             return None
         missing = left_out(extracted.metadata)
@@ -120,7 +135,7 @@ def fitted(attempt: Callable[[int], ExtractedText], files: ShownFiles, limits: R
     """The document with as many of its files as the limit of characters allows. `attempt` reads it with at most so many
     characters of `files`. Raises DocumentError if it is too long without any."""
     try:
-        return attempt(limits.max_characters)
+        found = attempt(limits.max_characters)
     except TooLongError as error:
         if not files.has_any:
             raise
@@ -132,6 +147,12 @@ def fitted(attempt: Callable[[int], ExtractedText], files: ShownFiles, limits: R
         if alone is None:
             raise error
         return alone
+    except DocumentError:  # it has no text of its own
+        files.refuse_too_long()
+        raise
+    if not found.text.strip():
+        files.refuse_too_long()
+    return found
 
 
 def _alone(attempt: Callable[[int], ExtractedText]) -> ExtractedText | None:

@@ -17,7 +17,7 @@ from app.types.texts import ExtractedText
 from ingest.readers.limits import ReadLimits
 from ingest.readers.media_types import DOCX, XLSX
 from ingest.readers.members import ReadMember
-from ingest.readers.office_xml import package_of, sheets_of
+from ingest.readers.office_xml import package_of, properties_of, sheets_of
 from ingest.readers.parts import Block
 from ingest.readers.sheets import under_heading
 from ingest.readers.tables import join_blocks, render_fields
@@ -75,7 +75,8 @@ def read_xml(data: bytes, limits: ReadLimits, charset: str, read_member: ReadMem
     if sheets := sheets_of(root):
         blocks = chain.from_iterable(under_heading(name, rows) for name, rows in sheets)
         text, marks, cells = join_blocks(blocks, limits)
-        return ExtractedText(text, "", XLSX, decoded.metadata, marks=marks, cells=cells)
+        title, metadata = properties_of(root)
+        return ExtractedText(text, title, XLSX, metadata | decoded.metadata, marks=marks, cells=cells)
     title = next((_joined(element) for element in root.iter() if _name(element) == "title"), "")
     text = join_blocks(_paragraphs(root), limits).text
     return ExtractedText(text, title=title, media_type="application/xml", metadata=decoded.metadata)

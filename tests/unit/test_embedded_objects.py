@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import random
 import struct
+import time
 
 import olefile
 import pytest
@@ -18,7 +19,9 @@ from app.errors import DocumentError
 from app.types.texts import ExtractedText
 from ingest.readers.compound_files import Tree, compound_file, folder_of
 from ingest.readers.document import read_document
+from ingest.readers.embedded_objects import EmbeddedObjects, SlideObjects
 from ingest.readers.limits import ReadLimits
+from ingest.readers.shown_files import ShownFiles
 
 SHEET = excel_97([["City", "Land"], ["Rome", "Italy"]], ["General"])
 NEW_SHEET = workbook({"S": [["City", "Land"], ["Rome", "Italy"]]})
@@ -100,6 +103,48 @@ def test_other_objects_are_counted(host: str) -> None:
     assert (found.metadata["skipped_parts"], found.metadata["skipped"]) == (2, "Embedded objects that are not read: 2.")
 
 
+def test_a_pool_of_very_many_objects_takes_little_time() -> None:
+    word = old_word("Before\r")
+    pool: Tree = {f"_{number}": {"Equation Native": b"x", "\x01Ole": b"x"} for number in range(1_200)}
+    data = compound_file(tree_of(word) | {"ObjectPool": pool})
+    began = time.process_time()
+    found = EmbeddedObjects(data)
+    texts = found.blocks(ShownFiles(ReadLimits(), read_document).within(found, 1_000))
+    assert time.process_time() - began < 1.5
+    assert texts.unread == 1_200
+
+
+def powerpoint_record(kind: int, body: bytes, head: int = 0) -> bytes:
+    return struct.pack("<HHI", head, kind, len(body)) + body
+
+
+@pytest.mark.parametrize("step", [0, 8])  # between the places of slides: the same one, or one within the other
+def test_slides_without_end_have_few_objects(step: int) -> None:
+    count = 2_000
+    listed = b"".join(powerpoint_record(0x03F3, struct.pack("<5I", 2 + n, 0, 0, 0, 0)) for n in range(count))
+    document = powerpoint_record(0x0FF0, listed, 0xF) + powerpoint_record(0x0FC3, struct.pack("<5I", 0, 0, 7, 0, 1))
+    document = powerpoint_record(0x03E8, document, 0xF)
+    shown = powerpoint_record(0x0BC1, struct.pack("<I", 7)) * (10 if step else count)
+    shown = struct.pack("<HHI", 0xF, 0, 0) * (count if step else 0) + shown
+    places = struct.pack("<II", 1 | 1 << 20, 0)
+    for n in range(count):
+        places += struct.pack("<II", 2 + n | 1 << 20, len(document) + step * n)
+    stream = document + b"".join(
+        struct.pack("<HHI", 0xF, 0x03EE, len(shown) + 8 * (count - 1 - n if step else 0))
+        for n in range(count if step else 1)
+    )
+    stream += shown
+    edit = powerpoint_record(0x0FF5, struct.pack("<5I", 0, 0, 0, len(stream), 1))
+    user = bytes(16) + struct.pack("<I", len(stream) + 8 + len(places))
+    data = compound_file(
+        {"PowerPoint Document": stream + powerpoint_record(0x1772, places) + edit, "Current User": user}
+    )
+    began = time.process_time()
+    objects = SlideObjects(data, 1_000_000)
+    assert time.process_time() - began < 1
+    assert sum(len(names) for names in objects._by_slide.values()) == (0 if step else 10_000)
+
+
 @HOSTS
 def test_embedded_text_too_long_beside_its_host_is_left_out(host: str) -> None:
     data = hosts(SHEET)[host]
@@ -136,6 +181,7 @@ def test_compound_files_hold_what_they_are_made_of(size: int) -> None:
     with olefile.OleFileIO(io.BytesIO(data), raise_defects=olefile.DEFECT_POTENTIAL) as compound:
         assert folder_of(compound, [], len(data)) == tree
         assert folder_of(compound, ["Folder", "Inner"], len(data)) == inner
+        assert folder_of(compound, ["Folder"], len(data), [["Folder", "Empty"]]) == {"Empty": b""}
         with pytest.raises(ValueError, match="longer than their file"):
             folder_of(compound, ["Folder"], 100)
 

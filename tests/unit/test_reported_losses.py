@@ -6,6 +6,7 @@ import base64
 import binascii
 import json
 from typing import Any
+from xml.etree.ElementTree import fromstring
 
 import pytest
 from office_files import NAMES, run, show, word
@@ -14,6 +15,7 @@ from sample_files import book, unzipped, workbook, zip_of
 
 from app.errors import DocumentError
 from ingest.readers.document import read_document
+from ingest.readers.office_xml import _rows
 from ingest.readers.text import as_printed, clean_pieces
 
 
@@ -428,7 +430,39 @@ WORD_2003 = f"""<?xml version="1.0"?><w:wordDocument xmlns:w="http://schemas.mic
 <wx:sect xmlns:wx="urn:wx">{RUNS}</wx:sect></w:body></w:wordDocument>"""
 
 
+PROPERTIES = """<o:DocumentProperties xmlns:o="urn:schemas-microsoft-com:office:office"><o:Title>Of cities</o:Title>
+<o:Author>Ada</o:Author><o:Created>2004-05-06T07:08:00Z</o:Created><o:Pages>1</o:Pages></o:DocumentProperties>"""
+
+
 class TestXml:
+    @pytest.mark.parametrize(("data", "before"), [(WORD_2003, "<w:body>"), (EXCEL_2003, "<Worksheet")])
+    def test_properties_of_office_2003(self, data: str, before: str):
+        found = read_document(data.replace(before, PROPERTIES + before).encode(), uri="a.xml")
+        assert found.title == "Of cities"
+        assert (found.metadata["author"], found.metadata["created"]) == ("Ada", "2004-05-06")
+        assert read_document(data.encode(), uri="a.xml").text == found.text
+
+    def test_headers_and_footers_of_word_2003(self):
+        margins = "".join(
+            f'<w:{name} w:type="{use}"><w:p>{run(f"{use} {name}")}</w:p></w:{name}>'
+            for name in ("hdr", "ftr")
+            for use in ("odd", "first")
+        )
+        data = WORD_2003.replace("</wx:sect>", f"<w:sectPr>{margins}</w:sectPr></wx:sect>")
+        assert text_of(data, "a.xml") == "odd hdr\n\nOneword\n\nodd ftr"
+        data = data.replace("</w:sectPr>", "<w:titlePg/></w:sectPr>")
+        assert text_of(data, "a.xml") == "odd hdr\n\nfirst hdr\n\nOneword\n\nodd ftr\n\nfirst ftr"
+
+    def test_gaps_of_excel_2003_do_not_fill_the_memory(self):
+        cells = "".join(f'<Cell ss:Index="{n * 9_000}" ss:MergeAcross="8000"/>' for n in range(1, 100))
+        first = "<Row><Cell><Data>A</Data></Cell><Cell><Data>B</Data></Cell></Row>"
+        rows = f'{first}<Row ss:Index="9000000">{cells}</Row>'
+        root = fromstring(EXCEL_2003.replace("<Table>", f"<Table>{rows}"))
+        found = list(_rows(root[0]))
+        assert found[:2] == [["A", "B"], []]
+        assert len(found[2]) == 1_000 + 99
+        assert len(found) == 5
+
     @pytest.mark.parametrize("name", ["a.xml", "a.xls"])
     def test_a_workbook_of_excel_2003(self, name: str):
         shown = "Sheet Cities\n\nName: Rome; Seen: 2024-05-01 (Comment: Twice)"

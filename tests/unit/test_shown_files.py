@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 from office_files import OFFICE, paragraph, show, word
-from other_office_samples import binary_cell, binary_workbook, excel_97, old_word, open_document, p, wide
+from other_office_samples import binary_cell, binary_workbook, excel_97, old_word, open_document, p, powerpoint_97, wide
 from outlook_files import compound_file
 from sample_files import message, unzipped, with_part, workbook, zip_of
 
 from app.errors import DocumentError
 from app.types.texts import ExtractedText
 from ingest.readers.document import read_document
-from ingest.readers.limits import ReadLimits
+from ingest.readers.limits import ReadLimits, check_length
 from ingest.readers.opc import Package
-from ingest.readers.shown_files import ShownFiles
+from ingest.readers.shown_files import ShownFiles, fitted
 
 TABLE = workbook({"S": [["City", "Land"], ["Rome", "Italy"]]})
 OLD_TABLE = excel_97([["City", "Land"], ["Rome", "Italy"]], ["General"])
@@ -130,7 +130,8 @@ def test_no_more_of_embedded_files_is_parsed_than_the_text_may_hold() -> None:
         allowed.append(limits.max_characters)
         return read_document(data, uri=uri, media_type=media_type, limits=limits)
 
-    shown = ShownFiles(Package(zip_of(files)), ReadLimits(max_characters=3_000), read_member)
+    package = Package(zip_of(files))
+    shown = ShownFiles(ReadLimits(max_characters=3_000), read_member).within(package, 3_000)
     texts = [text for text in map(shown.text, files) if text is not None]
     assert 1 < len(texts) < 9
     assert sum(map(len, texts)) <= 3_000
@@ -165,6 +166,14 @@ def test_embedded_text_that_exceeds_the_limit_with_its_host_is_left_out(host: st
             read(data, host, ReadLimits(max_characters=5))
 
 
+def test_a_host_of_nothing_but_a_file_that_is_too_long_says_so() -> None:
+    old = powerpoint_97(("", ""), objects={0: OLD_TABLE})
+    for data, uri in ((hosts("a.xlsx", TABLE)["a.pptx"], "a.pptx"), (old, "a.ppt")):
+        assert "Rome" in read(data, uri).text
+        with pytest.raises(DocumentError, match="longer than 10 characters"):
+            read(data, uri, ReadLimits(max_characters=10))
+
+
 def test_of_several_embedded_files_those_that_fit_are_kept() -> None:
     data = with_file(hosts("a.xlsx", LONG)["a.docx"], "word/document.xml", "b.xlsx", TABLE)
     data = with_part(data, "word/_rels/document.xml.rels", lambda xml: xml.replace(b'Id="e"', b'Id="f"', 1))
@@ -174,6 +183,23 @@ def test_of_several_embedded_files_those_that_fit_are_kept() -> None:
     found = read(data, "a.docx", limits)
     assert found.text.count("Rome") == 1
     assert read(data, "a.docx").text.count("Rome") == 51
+
+
+def test_a_file_too_long_for_what_was_left_is_read_where_more_is_left() -> None:
+    def read_member(data: bytes, *, uri: str, media_type: str | None, limits: ReadLimits) -> ExtractedText:
+        check_length(len(data), limits)
+        return ExtractedText(data.decode(), "", "text/plain", {})
+
+    files = ShownFiles(ReadLimits(max_characters=100), read_member)
+    package = Package(zip_of({"long.txt": b"l" * 95, "short.txt": b"s" * 30}))
+
+    def attempt(characters: int) -> ExtractedText:
+        files.within(package, characters)
+        text = "o" * 15 + "".join(filter(None, map(files.text, ("long.txt", "short.txt"))))
+        check_length(len(text), ReadLimits(max_characters=100))
+        return ExtractedText(text, "", "text/plain", {})
+
+    assert fitted(attempt, files, ReadLimits(max_characters=100)).text == "o" * 15 + "s" * 30
 
 
 def test_an_attachment_too_long_beside_its_message_is_left_out() -> None:
