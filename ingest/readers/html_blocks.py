@@ -92,7 +92,7 @@ class _Walk:
         self._heading: tuple[HtmlElement, int] | None = None
         self._numbers = ItemNumbers()
         self._number = ""  # of the list item whose text has not begun
-        self._has_words = False  # whether the heading holds more than pictures
+        self._is_text = False  # whether the heading holds more than pictures
         self._texts_around: dict[HtmlElement, str] = {}  # of figures and links that hold pictures
         self._readings: list[str] = []  # of the signs in the current paragraph (ruby)
 
@@ -160,7 +160,7 @@ class _Walk:
             self._listing = element
         if self._heading is None and (level := _heading_level(element)):
             self._heading = element, level
-            self._has_words = any(text.strip() for text in element.itertext())
+            self._is_text = any(text.strip() for text in element.itertext())
         if tag == "li":
             is_line = self._listing not in (None, element)  # of program text
             self._number = "" if is_line or self._around is not None else self._numbers.before(element)
@@ -218,7 +218,7 @@ class _Walk:
         A heading without words holds a logo, which names the site rather than the page.
         """
         text = " ".join(picture.get("alt", "").split())
-        if not text or _FILE_NAME.fullmatch(text) or (self._heading and not self._has_words):
+        if not text or _FILE_NAME.fullmatch(text) or (self._heading and not self._is_text):
             return
         around = (above for above in islice(picture.iterancestors(), _LEVELS_AROUND) if above.tag in ("figure", "a"))
         if all(self._text_around(element) != text for element in around):

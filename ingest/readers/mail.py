@@ -236,8 +236,8 @@ def _children(part: EmailMessage) -> list[EmailMessage]:
 
 
 def _shown_alternatives(children: list[EmailMessage]) -> list[EmailMessage]:
-    """The first alternative that is not blank, usually plain text, or the last, which mail programs show, if that has
-    words which the first lacks. And others with at least 40 % other words: one of them may only say that an HTML viewer
+    """The first alternative that is not blank, usually plain text, or the last, which mail programs show, if the first
+    lacks words of it. And others with at least 40 % other words: one of them may only say that an HTML viewer
     is needed."""
     texts = [(child, text) for child in children if _WORD_SIGN.search(text := _texts_in(child).lower())]
     if not texts:
