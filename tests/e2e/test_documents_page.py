@@ -564,7 +564,7 @@ def test_a_source_comes_again_from_the_page(
     repository.delete("docs/tide.md")
     repository.put("docs/oven.md", "The oven is hot.")
     listed.get_by_role("button", name="Sync now").click()
-    shown.expect_message("will be fetched as soon as a worker is free")
+    shown.expect_message("will be synced as soon as the server is free")
     expect(shown.row("oven")).to_be_visible()
     expect(shown.row("tide")).to_have_count(0)
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")

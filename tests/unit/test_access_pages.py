@@ -177,7 +177,7 @@ def test_a_queue_is_read_by_those_alone_who_asked(application: AccessApplication
     assert client.post("/gradio_api/queue/join", json=body, headers=reader).status_code != 200
     event = {"session_hash": "guessed", "fn_index": handler._id, "event_id": "e"}
     assert client.post("/gradio_api/cancel", json=event, headers=reader).status_code == 404
-    for wrong in (b"", b"[]", b"{", b'{"session_hash": 1}', b'{"session_hash": "%s"}' % (b"a" * 70_000)):
+    for wrong in (b"", b"[]", b"{", b'{"session_hash": 1}', b'{"session_hash": "%s"}' % (b"a" * 200)):
         assert client.post("/gradio_api/cancel", content=wrong, headers=reader).status_code == 404
     mine = {**event, "session_hash": "of the reader"}
     assert client.post("/gradio_api/cancel", json=mine, headers=reader).json() == {"success": True}
