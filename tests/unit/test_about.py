@@ -59,7 +59,7 @@ def test_the_model_is_described_by_what_changes_its_vectors() -> None:
         assert said in text
     assert "f" * 13 not in text
     assert "none by default" in text
-    assert "Python3.11CatalogSQLite file" in Seen(render_versions(ABOUT)).text
+    assert "Python3.11DatabaseSQLite file" in Seen(render_versions(ABOUT)).text
     assert "a-model" in Seen(render_model(AboutInfo("a-model", "1.2"))).text
 
 
@@ -78,7 +78,7 @@ def test_health_waits_then_tells_each_part_and_what_an_error_means() -> None:
     assert "All parts work." in render_health({"catalog": True, "index": True})
     text = Seen(render_health({"catalog": True, "index": False, "else": False})).text
     assert "2 of 3 parts do not work." in text
-    assert "The vector index does not respond" in text
+    assert "The search index does not respond" in text
     assert "gircse doctor" in text
     assert "This part does not respond." in text
 
