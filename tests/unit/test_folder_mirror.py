@@ -62,15 +62,15 @@ def test_nothing_happens_when_nothing_changed(mirror: FolderMirror, folder: Path
 def test_a_name_that_is_no_utf_8_is_not_gone(mirror: FolderMirror, folder: Path, toy_services) -> None:
     file = folder / os.fsdecode(b"caf\xe9.txt")
     file.write_text("A text about coffee.")
-    assert len(mirror.follow_all().job_ids) == 1
+    assert len(mirror.sync_all().job_ids) == 1
     toy_services.work_off()
     file.write_text("Another text about coffee.")
-    again = mirror.follow_all()
+    again = mirror.sync_all()
     toy_services.work_off()
     assert (len(again.job_ids), again.errors, again.deleted) == (1, [], 0)
     assert "caf%E9.txt" in stored(toy_services, folder)
     file.unlink()
-    assert mirror.follow_all().deleted == 1
+    assert mirror.sync_all().deleted == 1
 
 
 def test_edits_additions_and_deletions_are_followed(mirror: FolderMirror, folder: Path, toy_services) -> None:

@@ -213,7 +213,7 @@ def test_a_damaged_projection_is_refused(tmp_path: Path, tiny_model: Path) -> No
         load_encoder(str(folder))
     checkpoint = find_checkpoint(str(tiny_model))
     encoder = load_encoder(str(tiny_model))
-    with pytest.raises(ContractError, match="a projection is needed exactly"):
+    with pytest.raises(ContractError, match="a projection was loaded, but the contract has no files of one"):
         Encoder(
             encoder._backbone,
             encoder._prompts.vocabulary,

@@ -234,10 +234,10 @@ def test_a_contract_has_the_file_beside_it_and_another_fingerprint(tmp_path: Pat
 
 def test_a_selector_goes_with_the_base_model_of_a_contract(whole: Encoder) -> None:
     for changes in ({}, {"plain_pooling": "prompt_mean", "subtracted_instruction": 0.5}):
-        with pytest.raises(ContractError, match="selecting sentences by the base's vectors"):
+        with pytest.raises(ContractError, match="a sentence selector needs a plain pooling"):
             contract(selection_files={SELECTION_FILE: "0"}, **changes)
     parts = whole._backbone, whole._prompts.vocabulary
-    with pytest.raises(ContractError, match="a selector is needed exactly"):
+    with pytest.raises(ContractError, match="a selector was loaded, but the contract has no files of one"):
         Encoder(*parts, whole.contract, auxiliary=AuxiliaryModels(selector=SentenceSelector(384, 4)))
     named = replace(whole.contract, selection_files={SELECTION_FILE: "0"})
     with pytest.raises(ContractError, match="its selector has 12 dimensions, but vectors have 384"):
