@@ -14,12 +14,12 @@ from starlette.responses import HTMLResponse, JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.types.access import Principal
+from app.types.shared_files import SHARED_FILES
 from ui.language import _
 from ui.missing_page import render_missing_page
 
 KEPT_SESSIONS = 10_000
 MAX_SESSION_CHARACTERS = 100  # ids of pages have 11
-_FILES = ("/assets/", "/static/", "/svelte/")
 _ROUTES = frozenset({"/config", "/theme.css", "/favicon.ico"})
 _QUEUE = "/gradio_api/queue/data"
 _CANCEL = "/gradio_api/cancel"  # the session is in the body; `reset` no longer does anything
@@ -85,7 +85,7 @@ class GradioGuard:
 
     def _is_served(self, path: str) -> bool:
         is_page = (path.rstrip("/") or "/") in self._pages
-        return is_page or path in _ROUTES | _QUEUE_ROUTES | {_IS_BACK} or path.startswith((*_FILES, _HEARTBEAT))
+        return is_page or path in _ROUTES | _QUEUE_ROUTES | {_IS_BACK} or path.startswith((*SHARED_FILES, _HEARTBEAT))
 
     def _is_own_queue(self, scope: Scope) -> bool:
         path, session = scope["path"], ""

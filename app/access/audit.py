@@ -17,8 +17,8 @@ _log = logging.getLogger(__name__)
 
 
 def note_done(ledger: SqlAccess, entries: Sequence[AuditEntry]) -> None:
-    """Writes the entries in one transaction. Waits long for a locked catalog, and if that is in vain, writes them to
-    the log of the service: no request may fail whose operation is done.
+    """Writes the entries in one transaction. Waits long for a locked catalog. If that times out, it writes them to the
+    log of the service: a request whose operation is done must not fail.
     """
     try:
         with waiting_long():

@@ -29,7 +29,7 @@ _STRIPES = 64
 
 
 class Throttle:
-    """Counts failed attempts, and rejects further ones. `kind` separates the counts of logins and keys."""
+    """Counts failed attempts, and rejects further ones. `kind` separates the counts of logins, keys and passwords."""
 
     def __init__(self, kind: str, ledger: SqlAccess, *, clock: Callable[[], datetime] = utc_now) -> None:
         self._kind = kind
@@ -43,7 +43,8 @@ class Throttle:
         self, address: str, *, name: str | None = None, is_known: Callable[[], bool] = lambda: False
     ) -> Iterator[None]:
         """Counts a failure, unless the block ends without an error. Raises ThrottledError before the block after too
-        many failures. Once the name has many failures, `is_known` decides whether this address is known for it.
+        many failures. `address`: of the client; or the name of a user, to count by users. Once the name has many
+        failures, `is_known` decides whether this address is known for it.
         """
         of_address = f"{self._kind}:{network_of(address)}"
         of_name = None if name is None else f"{self._kind}-name:{digest(name)}"

@@ -16,7 +16,8 @@ class ClientTurns:
     def __init__(self, *, at_once: int, of_client: int) -> None:
         self._all = asyncio.Semaphore(at_once)
         self._of_client = of_client
-        self._clients: dict[str, tuple[asyncio.Semaphore, int]] = {}  # of those that wait or run, with their number
+        # By client, while it has turns that wait or run: its semaphore, and the number of these turns.
+        self._clients: dict[str, tuple[asyncio.Semaphore, int]] = {}
 
     @asynccontextmanager
     async def turn(self, client: str) -> AsyncIterator[None]:

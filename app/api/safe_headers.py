@@ -9,6 +9,8 @@ from __future__ import annotations
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from app.types.shared_files import SHARED_FILES
+
 # Gradio needs inline scripts to start, and `eval` for the JavaScript of its components.
 _SOURCES = {
     "default-src": "'self'",
@@ -32,7 +34,6 @@ HEADERS = {
 CACHE = "cache-control"
 # A proxy keeps no response for other people, and a browser asks again before it shows one, as after a logout.
 CACHED_BY_NOBODY_ELSE = "private, no-cache"
-SHARED_FILES = ("/assets/", "/static/", "/svelte/")  # the same files in every installation
 
 
 class SafeHeaders:

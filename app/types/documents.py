@@ -283,7 +283,8 @@ class Job:
 
     @property
     def is_refused(self) -> bool:
-        """Ended at its first attempt, as no other one can succeed until the file or the server's settings change."""
+        """Whether a refusal ended the job, before its attempts or pauses were used up. Another attempt can succeed only
+        after the file or the settings of the server have changed."""
         return self.state is JobState.DEAD and self.attempts < MAX_ATTEMPTS and self.pauses < MAX_PAUSES
 
 

@@ -28,9 +28,8 @@ _SUFFIX = re.compile(r"\.(?!\d+\Z)(\w{1,10})", re.ASCII)  # not the number in "C
 def derived_metadata(uri: str, metadata: Mapping[str, object]) -> dict[str, str | int]:
     """The file type and folder of an uploaded or local file, and the year of the document's date."""
     found: dict[str, str | int] = {}
-    if (
-        uri.startswith(_FILES) and "#" not in uri
-    ):  # after #: the id of a row; all rows of a file would have equal values
+    # After # stands the id of a row: all rows of a file would have equal values.
+    if uri.startswith(_FILES) and "#" not in uri:
         if suffix := _SUFFIX.fullmatch(PurePosixPath(name_in(uri)).suffix):
             found[FILE_TYPE] = suffix[1].lower()
         if folder := path_in(uri).rpartition("/")[0]:

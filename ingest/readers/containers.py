@@ -12,6 +12,7 @@ from typing import BinaryIO
 
 import olefile
 
+COMPOUND = b"\xd0\xcf\x11\xe0"  # the first bytes of a compound file
 _MOST_AT_ONCE = 5_000_000  # bytes: the directory of an archive of about 50,000 files
 _BOUNDED_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _SECTOR_SHIFT_AT, _FAT_SECTORS_AT = 30, 44

@@ -9,7 +9,7 @@ from typing import BinaryIO
 from xml.parsers.expat import ExpatError
 
 from app.errors import DocumentError
-from ingest.readers.containers import open_compound_file
+from ingest.readers.containers import COMPOUND, open_compound_file
 from ingest.readers.errors import damaged, parser_errors
 
 try:
@@ -22,7 +22,6 @@ else:
     # The library copies a file into a temporary one, and the process that parses documents may write none.
     ppt97.tempfile = xls97.tempfile = SimpleNamespace(TemporaryFile=io.BytesIO)
 
-_SIGNATURE = b"\xd0\xcf\x11\xe0"
 _PASSWORDS = ("VelvetSweatshop", "/01Hannes Ruescher/01")  # of Excel, of PowerPoint
 _PACKAGE, _INFORMATION = "EncryptedPackage", "EncryptionInfo"  # streams of an encrypted file of today's formats
 _OLD = ("Workbook", "PowerPoint Document")
@@ -36,7 +35,7 @@ def unlocked(stream: BinaryIO) -> BinaryIO:
     """
     is_package = is_old = False
     stream.seek(0)
-    if stream.read(len(_SIGNATURE)) == _SIGNATURE:
+    if stream.read(len(COMPOUND)) == COMPOUND:
         is_package, is_old = _kinds(stream)
     stream.seek(0)
     if is_package:

@@ -270,7 +270,7 @@ class _List(NamedTuple):
 
 
 def _lists(table: bytes, at: int) -> Iterator[_List]:
-    """The lists: first what is said of each, then the levels of all."""
+    """Yields the lists. The table has a record for each list, then the levels of all lists in the same order."""
     count, at = struct.unpack_from("<H", table, at)[0], at + 2
     levels_at = at + 28 * count
     for number in range(count):

@@ -301,13 +301,15 @@ def _leaf(part: EmailMessage, is_body: bool) -> Iterator[str | Attachment]:
 
 def _body(text: str) -> Iterator[str | Attachment]:
     """The text of a body, and the files that old programs wrote into it (uuencode)."""
-    files = [
-        Attachment(match["name"].strip(), "", data)
-        for match in _UUENCODED.finditer(text)
-        if (data := _uudecoded(match["lines"]))
-    ]
-    if files:
-        text = _UUENCODED.sub(lambda match: "" if _uudecoded(match["lines"]) else match[0], text)
+    files: list[Attachment] = []
+
+    def without_file(match: re.Match[str]) -> str:
+        if not (data := _uudecoded(match["lines"])):
+            return match[0]
+        files.append(Attachment(match["name"].strip(), "", data))
+        return ""
+
+    text = _UUENCODED.sub(without_file, text)
     if text.strip():
         yield text.strip()
     yield from files

@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 from app.errors import DocumentError
 from app.types.left_out import left_out
 from app.types.texts import ExtractedText
-from ingest.readers.containers import open_compound_file
+from ingest.readers.containers import COMPOUND, open_compound_file
 from ingest.readers.content_types import detect
 from ingest.readers.errors import parser_errors
 from ingest.readers.limits import ReadLimits, TooLongError, check_length
@@ -25,12 +25,8 @@ from ingest.readers.opc import Package
 _INSERTED = dict.fromkeys((".htm", ".html", ".xhtml"), "text/html") | {".txt": "text/plain", ".rtf": "application/rtf"}
 _INSERTED |= dict.fromkeys((".mht", ".mhtml"), "message/rfc822")
 _EMBEDDED = frozenset((DOC, DOCX, ODP, ODS, ODT, PPT, PPTX, XLS, XLSX))
-_COMPOUND = b"\xd0\xcf\x11\xe0"
-PACKAGES = (
-    "Package",
-    "EmbeddedOdf",
-    "package_stream",
-)  # streams of a compound file that hold a file of today's formats
+# Streams of a compound file that hold a file of today's formats.
+PACKAGES = ("Package", "EmbeddedOdf", "package_stream")
 
 
 class Host(Protocol):
@@ -167,7 +163,7 @@ def _alone(attempt: Callable[[int], ExtractedText]) -> ExtractedText | None:
 
 def _embedded(data: bytes) -> bytes:
     """The file in an embedded object: itself, or the package that its compound file holds."""
-    if not data.startswith(_COMPOUND):
+    if not data.startswith(COMPOUND):
         return data
     with open_compound_file(io.BytesIO(data)) as compound:
         name = next(filter(compound.exists, PACKAGES), "")
