@@ -186,11 +186,11 @@ def test_a_batch_of_several_instructions(encoder: Encoder) -> None:
 
 def test_sentences_are_read_plainly_once(encoder: Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever the instructions are that a passage comes under."""
-    reader, read = encoder._reader, []
-    monkeypatch.setattr(reader, "_plain", LRUCache(64))
-    refine = reader._refine
+    batches, read = encoder._batch_encoder, []
+    monkeypatch.setattr(batches, "_plain", LRUCache(64))
+    refine = batches._refine
     monkeypatch.setattr(
-        reader, "_refine", lambda ids, steps, **named: read.append((steps, len(ids))) or refine(ids, steps, **named)
+        batches, "_refine", lambda ids, steps, **named: read.append((steps, len(ids))) or refine(ids, steps, **named)
     )
     texts = [f"{MIXED} The lake froze in {year}." for year in range(1900, 1910)]
     first = encoder.encode_documents(texts, instruction=INSTRUMENT, steps=1)
