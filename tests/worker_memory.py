@@ -1,5 +1,5 @@
-"""Keeps the processes of pytest small, and reports what they took: a module's memory and each fixture's files are given
-back when its tests are over. With `--most-memory-mb` a run fails in which one process took more.
+"""Keeps the processes of pytest small, and reports what they took: garbage is collected after growth, and the files of
+fixtures are deleted after their tests. With `--most-memory-mb` a run fails in which one process took more.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import pytest
 from app.runtime.memory import release_memory
 
 WANTED_MB = 1_500
-_GROWN_MB = 100  # within a module, memory is given back each time when the process grew by so much
+_GROWN_MB = 150  # collecting takes a second of a large process: after each test it took a third of the whole run
 _LOOK_S = 15.0
 # What a process of the product keeps as long as it lives: the model that `gircse doctor` asks, and that of OCR.
 _LARGE = (("app.commands.checks", "_embedder"), ("ingest.readers.recognition", "_engine"))
@@ -50,12 +50,9 @@ class WorkerMemory:
         self._failed: set[str] = set()
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
-    def pytest_runtest_protocol(
-        self, item: pytest.Item, nextitem: pytest.Item | None
-    ) -> Generator[None, object, object]:
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
         done = yield
-        is_module_over = nextitem is None or nextitem.path != item.path
-        if is_module_over or self._resident_mb() > self._released_mb + _GROWN_MB:
+        if self._resident_mb() > self._released_mb + _GROWN_MB:
             clear_caches()
             release_memory()
             self._released_mb = self._resident_mb()

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from app.api.base_schemas import RequestBody
 from app.api.idempotency import IdempotencyKey, answer_once
-from app.errors import ConflictError
+from app.errors import ConflictError, InputError
 from app.evaluation.tables import queries_csv, scores_csv
 from app.ports.catalog import IdempotencyRecords
 from app.ports.evaluation import Evaluations, JudgedQueries
@@ -83,7 +83,7 @@ def judged_query_routes(judged: JudgedQueries) -> APIRouter:
     ) -> ImportReport:
         """Imports BEIR or TREC qrels with their queries, or a table with the columns query, document and grade."""
         if len(files) > MAX_FILES:
-            raise ConflictError(f"An import takes at most {MAX_FILES} files, not {len(files)}.")
+            raise InputError(f"An import takes at most {MAX_FILES} files, not {len(files)}.")
         opened = [JudgementFile(file.filename or "file", file.file) for file in files]
         return judged.import_files(collection, opened, name=name, instruction=instruction)
 

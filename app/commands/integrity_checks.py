@@ -95,12 +95,12 @@ def _check_files(settings: Settings, *, reads: bool) -> Finding:
     errors, advice = [], []
     if damaged:
         uris = ", ".join(shown_address(file.uri) for file in islice(damaged, _MAX_LISTED))
-        errors.append(f"{len(damaged)} stored files are missing or altered, such as {uris}")
+        errors.append(f"stored files missing or altered: {len(damaged)}, such as {uris}")
         backup = last_backup(settings.backup_directory) or "FILE"
         advice.append(f"Run: gircse restore {backup} --files. Or add them again, as by gircse ingest.")
     if lost := [file for file in textless if file not in damaged]:
         uris = ", ".join(shown_address(file.uri) for file in islice(lost, _MAX_LISTED))
-        errors.append(f"{len(lost)} extracted texts are missing or altered, such as {uris}")
+        errors.append(f"extracted texts missing or altered: {len(lost)}, such as {uris}")
         advice.append(f"{REBUILD}.")
     if errors:
         return Finding(False, "; ".join(errors), " ".join(advice))

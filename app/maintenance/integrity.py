@@ -121,7 +121,7 @@ class Integrity:
             files = [(name, len(damaged), "stored files") for name, damaged in self._files.items() if damaged]
             texts = [(name, len(damaged), "texts of files") for name, damaged in self._texts.items() if damaged]
         for name, count, what in files + texts:
-            reasons.setdefault(name, []).append(f"{count} {what} are missing or altered")
+            reasons.setdefault(name, []).append(f"{what} missing or altered: {count}")
         if self._catalog_fault or self._refused:
             reasons[CATALOG] = ["damaged; `gircse doctor` says how to restore it"]
         return {name: "; ".join(each) for name, each in sorted(reasons.items())}
@@ -199,10 +199,10 @@ class Integrity:
                 former, kept[name] = kept.get(name, []), damaged
             if len(damaged) > len(former):
                 log.error(
-                    "%d %s of %r are missing or altered, such as that of %r; see `gircse doctor --files`",
-                    len(damaged),
+                    "%s of %r missing or altered: %d, such as that of %r; see `gircse doctor --files`",
                     what,
                     name,
+                    len(damaged),
                     damaged[0].uri,
                 )
 

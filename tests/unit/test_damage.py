@@ -175,7 +175,7 @@ def test_a_damaged_stored_file(kind: str, installation: Installation, whole: Who
     with installation.serving() as client:
         ready = client.get("/readyz")
         assert ready.status_code == 503
-        assert any("1 stored files are missing or altered" in each for each in ready.json()["damaged"].values())
+        assert any("stored files missing or altered: 1" in each for each in ready.json()["damaged"].values())
         content = client.get(f"/api/v1/documents/{document_id}/content")
         assert content.status_code in (404, 500)
         assert "restore" in content.json()["detail"]
@@ -210,7 +210,7 @@ def test_a_lost_text_is_read_again(installation: Installation, whole: Whole) -> 
     for path in (installation.home / "files").glob("*.txt"):
         path.unlink()
     said = damaged_parts(installation)
-    assert f"{whole.documents + 4} extracted texts are missing" in said["files"]
+    assert f"extracted texts missing or altered: {whole.documents + 4}" in said["files"]
     installation.call(*named_command(said["files"]))
     require_whole(installation, whole.documents)
 
@@ -361,10 +361,10 @@ def test_a_damaged_text_is_told_refused_and_read_again(installation: Installatio
     flip_bit(path, len(before) - 5)
     said = damaged_parts(installation, "--files")
     assert list(said) == ["files"]
-    assert "1 extracted texts are missing or altered" in said["files"]
+    assert "extracted texts missing or altered: 1" in said["files"]
     with installation.serving() as client:
         damaged = client.get("/readyz").json()["damaged"]
-        assert any("1 texts of files are missing or altered" in each for each in damaged.values())
+        assert any("texts of files missing or altered: 1" in each for each in damaged.values())
         refused = client.get(f"/api/v1/documents/{document_id}/text")
         assert (refused.status_code, refused.json()["title"]) == (500, "DamagedFileError")
         assert str(path) in refused.json()["detail"]

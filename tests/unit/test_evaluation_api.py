@@ -71,7 +71,7 @@ def test_unusable_imports_are_refused(client: TestClient) -> None:
     assert answer.status_code == 422
     assert "letter.txt, line 1" in answer.json()["detail"]
     many = [("files", (f"{number}.tsv", QRELS)) for number in range(11)]
-    assert client.post("/api/v1/judgements/import", files=many, data={"name": "x"}).status_code == 409
+    assert client.post("/api/v1/judgements/import", files=many, data={"name": "x"}).status_code == 422
 
 
 def test_an_evaluation_runs_and_its_tables_are_downloaded(client: TestClient) -> None:

@@ -166,7 +166,7 @@ def test_a_file_that_is_damaged_is_told_until_it_is_mended(application: Any) -> 
     path.write_bytes(b"x" * len(data))
     services.integrity.check_files()
     assert not services.integrity.is_sound()
-    assert services.integrity.damage() == {"library": "1 stored files are missing or altered"}
+    assert services.integrity.damage() == {"library": "stored files missing or altered: 1"}
     path.write_bytes(data)
     assert services.integrity.is_sound()
 
@@ -181,7 +181,7 @@ def test_what_is_no_file_any_more_is_damage(application: Any, put: Callable[[Pat
     path.unlink()
     put(path)
     services.integrity.check_files()
-    assert services.integrity.damage() == {"library": "1 stored files are missing or altered"}
+    assert services.integrity.damage() == {"library": "stored files missing or altered: 1"}
 
 
 def test_what_the_disk_cannot_read_is_damage_and_ends_no_looks(
@@ -197,4 +197,4 @@ def test_what_the_disk_cannot_read_is_damage_and_ends_no_looks(
         os.utime(services.blobs.path(document.content_hash), (0, 0))
     with services.integrity.watching():
         wait_until(lambda: bool(services.integrity.damage()))
-    assert services.integrity.damage() == {"library": "3 stored files are missing or altered"}
+    assert services.integrity.damage() == {"library": "stored files missing or altered: 3"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from shlex import quote as shell_word
 from urllib.parse import quote, urlencode
 
 from markupsafe import Markup
@@ -64,7 +65,9 @@ def render_lens_index(indexes: Sequence[LensIndexStatus], values: Sequence[str])
         LensIndexState.READY: _("ready: {details}").format(details=cost),
         LensIndexState.BUILDING: _("{percent} built").format(percent=percent(found.progress)),
         LensIndexState.WAITING: _("waiting to be built"),
-        LensIndexState.STALE: _("out of date; rebuild it"),
+        LensIndexState.STALE: _("out of date. To rebuild it, run on the server: {command}").format(
+            command=f"gircse lenses index build {shell_word(found.lens)} -c {found.collection}"
+        ),
         LensIndexState.FAILED: _("failed: {error}").format(
             error=translate_message(found.error or "") or _("see the server log")
         ),

@@ -21,7 +21,7 @@ _SCORES = {
 }
 _LEGS = {
     Leg.DENSE: later("meaning"),
-    Leg.PLAIN: later("plain meaning"),
+    Leg.PLAIN: later("meaning without the instruction"),
     Leg.SPARSE: later("words"),
     Leg.FEEDBACK: later("feedback"),
 }

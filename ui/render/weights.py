@@ -12,7 +12,7 @@ from ui.render.text import join, shorten
 
 LEG_NAMES = {
     Leg.DENSE: later("meaning under the instruction"),
-    Leg.PLAIN: later("plain meaning"),
+    Leg.PLAIN: later("meaning without the instruction"),
     Leg.SPARSE: later("words"),
     Leg.FEEDBACK: later("similarity to the first hits"),
 }
