@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ctypes
 import math
+import re
 import statistics
 import unicodedata
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import NamedTuple
 
 import pypdfium2 as pdfium
@@ -16,6 +17,8 @@ import pypdfium2.raw as raw
 
 from ingest.readers.garbled import is_garbled
 from ingest.readers.glyph_names import GlyphNames
+from ingest.readers.hyphens import english_words
+from ingest.readers.text import raised
 
 _HYPHEN, _NO_UNICODE = 0x02, 0xFFFE  # PDFium's codes for a hyphen at a line end, where it joins the lines
 _BULLETS = {0xF0B7: "•", 0xF0A7: "▪", 0xF0A8: "□", 0xF0FC: "✓"}  # codes in symbol fonts
@@ -25,7 +28,11 @@ _ACCENTS = dict(
 )
 _TWICE = 0.12  # times its size: an equal letter nearer than this is a second drawing, for a bold look
 _FAR = 0.9  # times its size: a wider gap begins another word
+_INITIAL, _BESIDE = 1.6, 0.5  # times the size of the word beside it: of a large first letter, and of the gap behind it
+_REST, _ONE_LETTER_WORDS = re.compile(r"[^\W\d_]+"), "AIOÀYE"
 _STRAIGHT = math.radians(10)
+_SMALL, _HIGH = 0.85, 0.15  # times the size of the largest letter: raised letters are smaller, and end above its bottom
+_NUMBERS, _PARTS = re.compile(r"[+−-]?[0-9]+(?:[,–-][0-9]+)*"), re.compile(r"[+−-]?[0-9]+|.")
 
 
 class PageWord(NamedTuple):
@@ -71,7 +78,7 @@ def words_of(page: pdfium.PdfPage) -> list[PageWord]:
     def shown(names: GlyphNames | None) -> list[PageWord]:
         return [
             word
-            for word in _words(_letters(page, text, names))
+            for word in _with_initials(_words(_letters(page, text, names)))
             if word.right > 0 and word.bottom > 0 and word.left < across and word.top < down
         ]
 
@@ -116,6 +123,31 @@ def _words(letters: Iterator[_Letter | None]) -> Iterator[PageWord]:
         yield _word(word, after_space)
 
 
+def _with_initials(words: Iterator[PageWord]) -> Iterator[PageWord]:
+    """The words; a large first letter of a paragraph belongs to the word beside it."""
+    held: PageWord | None = None
+    for word in words:
+        if held is not None and _is_initial(held, word):
+            held = word._replace(text=held.text + word.text, left=held.left)
+            continue
+        if held is not None:
+            yield held
+        held = word
+    if held is not None:
+        yield held
+
+
+def _is_initial(before: PageWord, word: PageWord) -> bool:
+    rest = _REST.match(word.text)
+    if rest is None or len(before.text) > 1 or not before.text.isupper() or before.turns or word.turns:
+        return False
+    if before.size < _INITIAL * word.size or not before.top <= (word.top + word.bottom) / 2 <= before.bottom:
+        return False
+    is_near = 0 <= word.left - before.right <= _BESIDE * word.size
+    is_one_word = len(rest[0]) == 1 or (before.text + rest[0]).lower() in english_words()
+    return is_near and (is_one_word or before.text not in _ONE_LETTER_WORDS)
+
+
 def _are_apart(before: _Letter, letter: _Letter) -> bool:
     if before.turns != letter.turns:
         return True
@@ -151,10 +183,11 @@ def _spacing(letters: list[_Letter]) -> float:
 
 
 def _spelled(letters: list[_Letter]) -> str:
-    """The text of the letters. An accent drawn as a sign of its own is combined with the letter below it."""
+    """The text of the letters. An accent drawn as a sign of its own is combined with the letter below it, and a number
+    that is set higher is in raised digits."""
     texts: list[str] = []
     accent: _Letter | None = None
-    for letter in letters:
+    for letter in _with_raised(letters):
         if accent is not None:
             texts.append(_under(accent, letter))
         elif letter.text not in _ACCENTS:
@@ -163,6 +196,25 @@ def _spelled(letters: list[_Letter]) -> str:
     if accent is not None:
         texts.append(accent.text)
     return unicodedata.normalize("NFC", "".join(texts))
+
+
+def _with_raised(letters: list[_Letter]) -> list[_Letter]:
+    base = max(letters, key=lambda letter: letter.size)
+    if letters[0].turns or not any(letter.size < _SMALL * base.size for letter in letters):
+        return letters
+    spelled: list[_Letter] = []
+    for is_high, run in groupby(letters, lambda letter: _is_raised(letter, base)):
+        held = list(run)
+        text = "".join(letter.text for letter in held)
+        if is_high and _NUMBERS.fullmatch(text):
+            text = "".join(map(raised, _PARTS.findall(text)))
+            held = [letter._replace(text=digit) for letter, digit in zip(held, text, strict=True)]
+        spelled += held
+    return spelled
+
+
+def _is_raised(letter: _Letter, base: _Letter) -> bool:
+    return letter.size < _SMALL * base.size and letter.bottom < base.bottom - _HIGH * base.size
 
 
 def _under(accent: _Letter, letter: _Letter) -> str:
