@@ -130,7 +130,10 @@ def _encoding_of(stream: BinaryIO, declared: tuple[str | None, ...]) -> Encoding
     if unmarked := unmarked_utf16(head):
         return unmarked
     for label in declared:
-        if label and (encoding := labelled(label)) and encoding != labelled("utf-8") and _fits(stream, encoding):
+        encoding = labelled(label) if label else None
+        if encoding == labelled("utf-8") and _utf8_failure(stream) is None:
+            break
+        if encoding and encoding != labelled("utf-8") and _fits(stream, encoding):
             return encoding
     failure_at = _utf8_failure(stream)
     if failure_at is None:

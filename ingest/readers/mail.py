@@ -8,7 +8,7 @@ import codecs
 import email
 import email.policy
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from email.errors import HeaderParseError
 from email.header import decode_header
@@ -223,8 +223,8 @@ def _parts(message: EmailMessage) -> Iterator[str | Attachment]:
         if not children:
             yield from _leaf(part, is_body)
         elif part.get_content_subtype() == "alternative":
-            shown = _shown_alternatives(children)
-            stack.extend((child, is_body and child in shown) for child in reversed(children))
+            shown = shown_alternatives(list(map(_texts_in, children)))
+            stack.extend((child, is_body and at in shown) for at, child in reversed(list(enumerate(children))))
         else:
             stack.extend((child, is_body) for child in reversed(children))
 
@@ -235,21 +235,22 @@ def _children(part: EmailMessage) -> list[EmailMessage]:
     return [child for child in part.iter_parts() if isinstance(child, EmailMessage)]
 
 
-def _shown_alternatives(children: list[EmailMessage]) -> list[EmailMessage]:
-    """The first alternative that is not blank, usually plain text, or the last, which mail programs show, if the first
-    lacks words of it. And others with at least 40 % other words: one of them may only say that an HTML viewer
-    is needed."""
-    texts = [(child, text) for child in children if _WORD_SIGN.search(text := _texts_in(child).lower())]
+def shown_alternatives(forms: Sequence[str]) -> list[int]:
+    """Which of the forms of one text are shown, best first. Mail programs show the last one.
+
+    The first form that is not blank, usually plain text, or the last, if the first lacks words of it. And others with
+    at least 40 % other words: one of them may only say that an HTML viewer is needed."""
+    texts = [(at, text) for at, form in enumerate(forms) if _WORD_SIGN.search(text := form.lower())]
     if not texts:
         return []
     if set(_WORD.findall(texts[-1][1])) - set(_WORD.findall(texts[0][1])):
         texts.reverse()
-    shown: list[EmailMessage] = []
+    shown: list[int] = []
     known: set[str] = set()
-    for child, text in texts:
+    for at, text in texts:
         words = set(_WORD.findall(_ADDRESS.sub(" ", text)))
         if not shown or len(words - known) > _OTHER_WORDS * len(words):
-            shown.append(child)
+            shown.append(at)
             known |= words
     return shown
 

@@ -80,15 +80,26 @@ def layout_of(words: Sequence[PageWord], hyphens: Hyphens) -> PageLayout:
 def _with_vertical(words: Sequence[PageWord]) -> Sequence[PageWord]:
     """East Asian writing from the top, in columns from the right, as if it were turned clockwise."""
     level = [word for word in words if word.turns == 0 and are_ideographs(word.text, word.text)]
-    down = [word for word in level if word.bottom - word.top > _TALL * (word.right - word.left)]
-    for before, word in pairwise(word for word in level if len(word.text) == 1):
-        middle = abs(before.left + before.right - word.left - word.right) / 2
-        if middle < _LEVEL * word.size and -_SPACE * word.size <= word.top - before.bottom <= _LEVEL * word.size:
-            down += [before, word]
-    vertical = set(map(id, down))
+    runs = [level[:1]]
+    for before, word in pairwise(level):
+        if not (_is_down(before) and _is_down(word) and _is_below(before, word)):
+            runs.append([])
+        runs[-1].append(word)
+    # Cells below each other have one or two signs again and again.
+    down = [word for run in runs if len({letter for word in run for letter in word.text}) >= _SINGLE for word in run]
+    vertical = {id(word) for word in down if _is_down(word)}
     if 2 * sum(len(word.text) for word in level if id(word) in vertical) <= _letters(level):
         return words
     return [word._replace(turns=3) if id(word) in vertical else word for word in words]
+
+
+def _is_down(word: PageWord) -> bool:
+    return len(word.text) == 1 or word.bottom - word.top > _TALL * (word.right - word.left)
+
+
+def _is_below(before: PageWord, word: PageWord) -> bool:
+    middle = abs(before.left + before.right - word.left - word.right) / 2
+    return middle < _LEVEL * word.size and -_SPACE * word.size <= word.top - before.bottom <= _LEVEL * word.size
 
 
 def _letters(words: Sequence[PageWord]) -> int:
@@ -188,9 +199,18 @@ def _as_read(placed: Sequence[_Placed]) -> Iterator[Line]:
             ordered += run
         text = ordered[0].word.text
         for before, item in pairwise(ordered):
-            gap = max(item.left - before.right, before.left - item.right)
-            text += item.word.text if gap <= _TOUCHING * (item.bottom - item.top) else " " + item.word.text
+            text += item.word.text if _are_one_word(before, item) else " " + item.word.text
         yield _line(ordered, text)
+
+
+def _are_one_word(before: _Placed, item: _Placed) -> bool:
+    """Whether a word or sign touches the one before, on either side. Letters of two directions are two words."""
+    texts = [each.word.text for each in (before, item) if any(map(str.isalpha, each.word.text))]
+    if len(set(map(_is_from_right, texts))) > 1:
+        return False
+    is_spaced = before.word.after_space and item.word.after_space
+    gap = max(item.left - before.right, before.left - item.right)
+    return not is_spaced and gap <= _TOUCHING * (item.bottom - item.top)
 
 
 def _line(placed: list[_Placed], text: str) -> Line:
@@ -323,7 +343,7 @@ def _goes_on(before: Sequence[Line], row: Sequence[Line], left: float, right: fl
     if _has_cells(before) or _has_cells(row):
         return False
     last, first = before[-1], row[0]
-    if _HYPHENED.search(last.text) and (first.text[:1].islower() or first.text[:1].isdigit()):
+    if _HYPHENED.search(last.text) and (first.text[:1].islower() or first.text[:1].isdecimal()):
         return True
     if last.text.endswith(_SENTENCE_ENDS) or _POINT.match(first.text):
         return False

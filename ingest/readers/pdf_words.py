@@ -31,7 +31,7 @@ _FAR = 0.9  # times its size: a wider gap begins another word
 _INITIAL, _BESIDE = 1.6, 0.5  # times the size of the word beside it: of a large first letter, and of the gap behind it
 _REST, _ONE_LETTER_WORDS = re.compile(r"[^\W\d_]+"), "AIOÀYE"
 _STRAIGHT = math.radians(10)
-_SMALL, _HIGH = 0.85, 0.15  # times the size of the largest letter: raised letters are smaller, and end above its bottom
+_SMALL, _HIGH = 0.85, 0.15  # times the size of the largest letter: raised letters are smaller, and stand higher
 _NUMBERS, _PARTS = re.compile(r"[+−-]?[0-9]+(?:[,–-][0-9]+)*"), re.compile(r"[+−-]?[0-9]+|.")
 
 
@@ -65,6 +65,10 @@ class _Letter(NamedTuple):
     turns: int
     is_unsure: bool
     ends_line: bool
+    at: int  # its number on the page
+
+
+_SPACE = _Letter(" ", 0, 0, 0, 0, 0, 0, False, False, 0)
 
 
 def words_of(page: pdfium.PdfPage) -> list[PageWord]:
@@ -78,7 +82,7 @@ def words_of(page: pdfium.PdfPage) -> list[PageWord]:
     def shown(names: GlyphNames | None) -> list[PageWord]:
         return [
             word
-            for word in _with_initials(_words(_letters(page, text, names)))
+            for word in _with_initials(_words(_letters(page, text, names), _Baselines(page, text)))
             if word.right > 0 and word.bottom > 0 and word.left < across and word.top < down
         ]
 
@@ -105,33 +109,35 @@ def rectangle_of(
     return _Placed(page).rectangle(left, top, right, bottom)
 
 
-def _words(letters: Iterator[_Letter | None]) -> Iterator[PageWord]:
+def _words(letters: Iterator[_Letter | None], baselines: _Baselines) -> Iterator[PageWord]:
     word: list[_Letter] = []
     after_space = True
     for letter in letters:
         if letter is None or letter.text == " ":
             if word:
-                yield _word(word, after_space)
+                yield _word(word, after_space, baselines)
                 word, after_space = [], False
             after_space = after_space or letter is not None
             continue
         if word and (word[-1].ends_line or _are_apart(word[-1], letter)):
-            yield _word(word, after_space)
+            yield _word(word, after_space, baselines)
             word, after_space = [], False
         word.append(letter)
     if word:
-        yield _word(word, after_space)
+        yield _word(word, after_space, baselines)
 
 
 def _with_initials(words: Iterator[PageWord]) -> Iterator[PageWord]:
     """The words; a large first letter of a paragraph belongs to the word beside it."""
     held: PageWord | None = None
+    is_first = True  # on its line
     for word in words:
-        if held is not None and _is_initial(held, word):
+        if held is not None and is_first and _is_initial(held, word):
             held = word._replace(text=held.text + word.text, left=held.left)
             continue
         if held is not None:
             yield held
+            is_first = not (held.right <= word.left and held.top < word.bottom and word.top < held.bottom)
         held = word
     if held is not None:
         yield held
@@ -140,6 +146,8 @@ def _with_initials(words: Iterator[PageWord]) -> Iterator[PageWord]:
 def _is_initial(before: PageWord, word: PageWord) -> bool:
     rest = _REST.match(word.text)
     if rest is None or len(before.text) > 1 or not before.text.isupper() or before.turns or word.turns:
+        return False
+    if word.after_space:
         return False
     if before.size < _INITIAL * word.size or not before.top <= (word.top + word.bottom) / 2 <= before.bottom:
         return False
@@ -161,9 +169,9 @@ def _are_apart(before: _Letter, letter: _Letter) -> bool:
     return across > far or down > 0
 
 
-def _word(letters: list[_Letter], after_space: bool) -> PageWord:
+def _word(letters: list[_Letter], after_space: bool, baselines: _Baselines) -> PageWord:
     return PageWord(
-        _spelled(letters),
+        _spelled(_with_ligatures(_with_raised(letters, baselines))),
         min(letter.left for letter in letters),
         min(letter.top for letter in letters),
         max(letter.right for letter in letters),
@@ -183,11 +191,10 @@ def _spacing(letters: list[_Letter]) -> float:
 
 
 def _spelled(letters: list[_Letter]) -> str:
-    """The text of the letters. An accent drawn as a sign of its own is combined with the letter below it, and a number
-    that is set higher is in raised digits."""
+    """The text of the letters. An accent drawn as a sign of its own is combined with the letter below it."""
     texts: list[str] = []
     accent: _Letter | None = None
-    for letter in _with_raised(letters):
+    for letter in letters:
         if accent is not None:
             texts.append(_under(accent, letter))
         elif letter.text not in _ACCENTS:
@@ -198,12 +205,14 @@ def _spelled(letters: list[_Letter]) -> str:
     return unicodedata.normalize("NFC", "".join(texts))
 
 
-def _with_raised(letters: list[_Letter]) -> list[_Letter]:
+def _with_raised(letters: list[_Letter], baselines: _Baselines) -> list[_Letter]:
+    """The letters; the digits of a small number that is set higher are raised ones."""
     base = max(letters, key=lambda letter: letter.size)
-    if letters[0].turns or not any(letter.size < _SMALL * base.size for letter in letters):
+    if letters[0].turns or not any(_is_small(letter, base) for letter in letters):
         return letters
+    highest = baselines.of(base) - _HIGH * base.size
     spelled: list[_Letter] = []
-    for is_high, run in groupby(letters, lambda letter: _is_raised(letter, base)):
+    for is_high, run in groupby(letters, lambda each: _is_small(each, base) and baselines.of(each) < highest):
         held = list(run)
         text = "".join(letter.text for letter in held)
         if is_high and _NUMBERS.fullmatch(text):
@@ -213,8 +222,20 @@ def _with_raised(letters: list[_Letter]) -> list[_Letter]:
     return spelled
 
 
-def _is_raised(letter: _Letter, base: _Letter) -> bool:
-    return letter.size < _SMALL * base.size and letter.bottom < base.bottom - _HIGH * base.size
+def _with_ligatures(letters: list[_Letter]) -> list[_Letter]:
+    """The letters; PDFium turns around those that share a glyph where the text is read from the right."""
+    if all(letter.text.isascii() for letter in letters):
+        return letters
+    ordered: list[_Letter] = []
+    for _, glyph in groupby(letters, lambda letter: (letter.left, letter.top, letter.right, letter.bottom)):
+        shared = list(glyph)
+        is_from_right = len(shared) > 1 and any(unicodedata.bidirectional(each.text[0]) in ("R", "AL") for each in shared)
+        ordered += shared[::-1] if is_from_right else shared
+    return ordered
+
+
+def _is_small(letter: _Letter, base: _Letter) -> bool:
+    return letter.size < _SMALL * base.size
 
 
 def _under(accent: _Letter, letter: _Letter) -> str:
@@ -243,7 +264,7 @@ def _letters(page: pdfium.PdfPage, text: pdfium.PdfTextPage, names: GlyphNames |
             continue
         if code in (0x20, 0xA0, 0x09, 0x3000):
             is_drawn = raw.FPDFText_IsGenerated(text, at) != 1
-            yield _Letter(" ", 0, 0, 0, 0, 0, 0, False, False) if is_drawn else None
+            yield _SPACE if is_drawn else None
             continue
         if not raw.FPDFText_GetLooseCharBox(text, at, box):
             continue
@@ -260,10 +281,10 @@ def _letters(page: pdfium.PdfPage, text: pdfium.PdfTextPage, names: GlyphNames |
         if is_unsure and names is not None and (named := names.letter(at, code)):
             letter = named
             if letter.isspace():
-                yield _Letter(" ", 0, 0, 0, 0, 0, 0, False, False)
+                yield _SPACE
                 continue
         if letter and not drawn.holds(code, left, top, size, at=at):
-            yield _Letter(letter, left, top, right, bottom, size, turns, is_unsure, code in (_HYPHEN, _NO_UNICODE))
+            yield _Letter(letter, left, top, right, bottom, size, turns, is_unsure, code in (_HYPHEN, _NO_UNICODE), at)
 
 
 def _letter_of(code: int) -> str:
@@ -306,6 +327,18 @@ class _Drawn:
             return False
         objects = [raw.FPDFText_GetTextObject(self._text, number) for number in (before, at)]
         return ctypes.cast(objects[0], ctypes.c_void_p).value == ctypes.cast(objects[1], ctypes.c_void_p).value
+
+
+class _Baselines:
+    """Where letters stand, in points from the top of the page as shown: their boxes depend on the font."""
+
+    def __init__(self, page: pdfium.PdfPage, text: pdfium.PdfTextPage) -> None:
+        self._place, self._text = _Placed(page), text
+        self._x, self._y = ctypes.c_double(), ctypes.c_double()
+
+    def of(self, letter: _Letter) -> float:
+        raw.FPDFText_GetCharOrigin(self._text, letter.at, self._x, self._y)
+        return self._place.rectangle(self._x.value, self._y.value, self._x.value, self._y.value)[1]
 
 
 class _Placed:
