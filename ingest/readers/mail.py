@@ -20,7 +20,6 @@ from typing import Any, cast
 from app.errors import DocumentError
 from app.types.documents import MetadataValue
 from app.types.texts import ExtractedText
-from ingest.readers.encodings import labelled
 from ingest.readers.errors import parser_errors
 from ingest.readers.html import read_html
 from ingest.readers.limits import ReadLimits
@@ -201,13 +200,7 @@ def decoded_words(raw: str) -> str:
 
 
 def _decoded(data: bytes, charset: str) -> str:
-    """Decodes with the declared charset first: ISO-2022-JP would pass for ASCII. If that breaks, detects the
-    encoding."""
-    encoding = labelled(charset)
-    if encoding is None:
-        return decode_text(data).text if data else ""
-    text = data.decode(encoding.codec, "replace")
-    return clean_text(text) if "\ufffd" not in text else decode_text(data, charset).text
+    return decode_text(data, charset).text if data else ""
 
 
 def _parts(message: EmailMessage) -> Iterator[str | Attachment]:
