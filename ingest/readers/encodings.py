@@ -153,7 +153,9 @@ def _encoding_of(stream: BinaryIO, declared: tuple[str | None, ...]) -> Encoding
     failure_at = _utf8_failure(stream)
     for label in declared:
         encoding = labelled(label) if label else None
-        if encoding is None or (failure_at is None and _is_single_byte(encoding)):  # hardly any such text is valid UTF-8
+        if encoding is None or (
+            failure_at is None and _is_single_byte(encoding)
+        ):  # hardly any such text is valid UTF-8
             continue
         if encoding.name == "utf-8":
             if failure_at is None:
@@ -188,8 +190,9 @@ def _is_contradicted(stream: BinaryIO, encoding: Encoding) -> bool:
     if _is_latin(text) and _share_beyond_ascii(text) > _MOST_BEYOND_ASCII:
         return True
     other = sample.decode(guessed.codec, "replace")
-    is_swapped = _share_of_capitals(text) > 0.5 > _share_of_capitals(other)  # as between KOI8-R and windows-1251
-    return is_swapped or _plausibility(text) + _LESS_PLAUSIBLE < _plausibility(other)
+    declared_is, other_is = _plausibility(text), _plausibility(other)
+    is_swapped = declared_is < other_is and _share_of_capitals(text) > 0.5 > _share_of_capitals(other)
+    return is_swapped or declared_is + _LESS_PLAUSIBLE < other_is  # swapped: as between KOI8-R and windows-1251
 
 
 def unmarked_utf16(head: bytes) -> Encoding | None:

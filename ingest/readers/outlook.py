@@ -49,6 +49,7 @@ _PAGES |= {0x02: 1251, 0x19: 1251, 0x22: 1251, 0x23: 1251, 0x08: 1253, 0x1F: 125
 _PAGES |= {0x25: 1257, 0x26: 1257, 0x27: 1257, 0x2A: 1258, 0x1E: 874, 0x11: 932, 0x12: 949}
 _PAGES |= dict.fromkeys((0x03, 0x06, 0x07, 0x09, 0x0A, 0x0B, 0x0C, 0x10, 0x13, 0x14, 0x16, 0x1D), 1252)
 _FILE, _FILE_NAMES, _FILE_TYPE = 0x3701, (0x3707, 0x3704, _NAME), 0x370E
+_TABLE, _ATTACHED_MESSAGE = "__properties_version1.0", "__substg1.0_3701000d"  # names differ in case
 _EPOCH = datetime(1601, 1, 1, tzinfo=UTC)
 _DEEPEST = 20  # messages attached to each other
 
@@ -58,8 +59,8 @@ class _Properties:
 
     def __init__(self, storage: Storage, header: int, labels: Sequence[str] = ()) -> None:
         """`header`: bytes before the table. `labels`: of the encoding of 8-bit texts, if the table names none."""
-        self._streams = {stream.name: stream.bytes_ for stream in storage.streams}
-        table = self._streams.get("__properties_version1.0", b"")[header:]
+        self._streams = {stream.name.lower(): stream.bytes_ for stream in storage.streams}
+        table = self._streams.get(_TABLE, b"")[header:]
         self._values = {
             struct.unpack_from("<H", table, at + 2)[0]: table[at + 8 : at + 16] for at in range(0, len(table) - 15, 16)
         }
@@ -67,7 +68,7 @@ class _Properties:
         self.labels = tuple(codec_of_code_page(page) for page in pages if page) or labels
 
     def bytes_of(self, number: int, kind: int = _BINARY) -> bytes:
-        return self._streams.get(f"__substg1.0_{number:04X}{kind:04X}", b"")
+        return self._streams.get(f"__substg1.0_{number:04x}{kind:04x}", b"")
 
     def text(self, number: int) -> str:
         """A text. Detects the encoding of an 8-bit one if it does not fit to those that the message names."""
@@ -109,7 +110,9 @@ def _headers(storage: Storage, message: _Properties) -> dict[str, str]:
     fields = {
         "From": str(sent["From"] or "") or next(filter(None, senders), ""),
         "Reply-To": str(sent["Reply-To"] or ""),
-        **{kind: ", ".join(filter(None, people.get(kind, ()))) or message.text(at) for kind, at in _RECIPIENTS.values()},
+        **{
+            kind: ", ".join(filter(None, people.get(kind, ()))) or message.text(at) for kind, at in _RECIPIENTS.values()
+        },
         "Date": message.date(_SENT) or str(sent["Date"] or "") or message.date(_RECEIVED),
         "Subject": message.text(_SUBJECT),
     }
@@ -142,9 +145,9 @@ def _parts(storage: Storage, message: _Properties, limits: ReadLimits, depth: in
     for number, inner in enumerate(storage.iter_attachment_storages(), start=1):
         file = _Properties(inner, 8, message.labels)
         name = next(filter(None, map(file.text, _FILE_NAMES)), f"attachment {number}")
-        nested = next((each for each in inner.storages if each.name == f"__substg1.0_{_FILE:04X}000D"), None)
-        if nested is not None and depth < _DEEPEST and "__properties_version1.0" in {s.name for s in nested.streams}:
-            yield from _attached_message(name, nested, limits, depth + 1)
+        nested = [each for each in inner.storages if each.name.lower() == _ATTACHED_MESSAGE]
+        if depth < _DEEPEST and any(stream.name.lower() == _TABLE for each in nested for stream in each.streams):
+            yield from _attached_message(name, nested[0], limits, depth + 1)
         else:  # an object of another program or a link has no bytes; its reader then reports an empty attachment
             yield Attachment(name, file.text(_FILE_TYPE), file.bytes_of(_FILE))
 

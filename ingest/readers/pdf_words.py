@@ -229,7 +229,9 @@ def _with_ligatures(letters: list[_Letter]) -> list[_Letter]:
     ordered: list[_Letter] = []
     for _, glyph in groupby(letters, lambda letter: (letter.left, letter.top, letter.right, letter.bottom)):
         shared = list(glyph)
-        is_from_right = len(shared) > 1 and any(unicodedata.bidirectional(each.text[0]) in ("R", "AL") for each in shared)
+        is_from_right = len(shared) > 1 and any(
+            unicodedata.bidirectional(each.text[0]) in ("R", "AL") for each in shared
+        )
         ordered += shared[::-1] if is_from_right else shared
     return ordered
 
