@@ -314,7 +314,7 @@ class _Text:
         is_prose = len(column_rows) > 1 and full >= _FULL_SHARE * len(column_rows)
         steps = [after[0].bottom - before[0].bottom for before, after in pairwise(column_rows)]
         usual = statistics.median(steps) if steps else 0.0
-        before: list[Line] = []
+        before: Sequence[Line] = []
         for number, row in enumerate(map(self._in_order, column_rows)):
             is_near = bool(number) and steps[number - 1] <= _PARAGRAPH * usual
             self._add_row(row, goes_on=is_near and _goes_on(before, row, left, right, is_prose=is_prose))

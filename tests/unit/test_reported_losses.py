@@ -388,6 +388,7 @@ class TestRtf:
             ),
             (r"x\par{\shp{\*\shpinst{\sp{\sn gtextUNICODE}{\sv Draft}}}}\par", "x\n\nDraft"),
             (r"\fromhtml1 {\*\htmltag64 <p>}Shown\htmlrtf \par\htmlrtf0 {\*\htmltag72 </p>}", "Shown"),
+            (r"m{\super 2}, 10\super -3\nosupersub  m, 2{\up6 nd}, CO{\sub 2}", "m², 10⁻³ m, 2nd, CO2"),
             (r"A\htmlrtf not shown\htmlrtf0  B", "A B"),
         ],
     )

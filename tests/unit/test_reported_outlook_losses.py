@@ -55,7 +55,7 @@ def test_bytes_that_fit_to_no_code_page_cost_no_message() -> None:
 
 
 def test_recipients_by_their_kind() -> None:
-    people = [
+    people: list[dict[int, str | bytes | int]] = [
         {NAME: "Bob", ADDRESS: "bob@example.org", KIND: 1},
         {NAME: "Carl", ADDRESS: "carl@example.org", KIND: 2},
         {ADDRESS: "dora@example.org", KIND: 3},
