@@ -95,7 +95,8 @@ def _as_windows_1252(error: UnicodeError) -> tuple[str, int]:
     """A stray byte among UTF-8, as programs paste it; the rest of a cut character is lost."""
     assert isinstance(error, UnicodeDecodeError)
     stray = error.object[error.start : error.end]
-    return (stray.decode("cp1252", "replace") if len(stray) == 1 else "\ufffd"), error.end
+    is_letter = len(stray) == 1 and stray != b"\xff"  # ÿ; rather what a damaged disk gives
+    return stray.decode("cp1252", "replace") if is_letter else "\ufffd", error.end
 
 
 codecs.register_error("as_windows_1252", _as_windows_1252)

@@ -79,7 +79,9 @@ def layout_of(words: Sequence[PageWord], hyphens: Hyphens) -> PageLayout:
 
 def _with_vertical(words: Sequence[PageWord]) -> Sequence[PageWord]:
     """East Asian writing from the top, in columns from the right, as if it were turned clockwise."""
-    level = [word for word in words if word.turns == 0 and are_ideographs(word.text, word.text)]
+    level = [
+        word for word in words if not word.text.isascii() and word.turns == 0 and are_ideographs(word.text, word.text)
+    ]
     runs = [level[:1]]
     for before, word in pairwise(level):
         if not (_is_down(before) and _is_down(word) and _is_below(before, word)):

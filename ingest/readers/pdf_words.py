@@ -28,7 +28,8 @@ _ACCENTS = dict(
 )
 _TWICE = 0.12  # times its size: an equal letter nearer than this is a second drawing, for a bold look
 _FAR = 0.9  # times its size: a wider gap begins another word
-_INITIAL, _BESIDE = 1.6, 0.5  # times the size of the word beside it: of a large first letter, and of the gap behind it
+# A large first letter is at least so much larger than the word beside it, and the gap between them at most so wide.
+_INITIAL, _BESIDE = 1.6, 0.5
 _REST, _ONE_LETTER_WORDS = re.compile(r"[^\W\d_]+"), "AIOÀYE"
 _STRAIGHT = math.radians(10)
 _SMALL, _HIGH = 0.85, 0.15  # times the size of the largest letter: raised letters are smaller, and stand higher
@@ -145,9 +146,9 @@ def _with_initials(words: Iterator[PageWord]) -> Iterator[PageWord]:
 
 def _is_initial(before: PageWord, word: PageWord) -> bool:
     rest = _REST.match(word.text)
-    if rest is None or len(before.text) > 1 or not before.text.isupper() or before.turns or word.turns:
+    if rest is None or word.after_space or len(before.text) > 1 or not before.text.isupper():
         return False
-    if word.after_space:
+    if before.turns or word.turns:
         return False
     if before.size < _INITIAL * word.size or not before.top <= (word.top + word.bottom) / 2 <= before.bottom:
         return False
@@ -207,15 +208,16 @@ def _spelled(letters: list[_Letter]) -> str:
 
 def _with_raised(letters: list[_Letter], baselines: _Baselines) -> list[_Letter]:
     """The letters; the digits of a small number that is set higher are raised ones."""
-    base = max(letters, key=lambda letter: letter.size)
-    if letters[0].turns or not any(_is_small(letter, base) for letter in letters):
+    sizes = [letter.size for letter in letters]
+    if letters[0].turns or min(sizes) >= _SMALL * max(sizes):
         return letters
+    base = letters[sizes.index(max(sizes))]
     highest = baselines.of(base) - _HIGH * base.size
     spelled: list[_Letter] = []
     for is_high, run in groupby(letters, lambda each: _is_small(each, base) and baselines.of(each) < highest):
         held = list(run)
         text = "".join(letter.text for letter in held)
-        if is_high and _NUMBERS.fullmatch(text):
+        if is_high and len(text) == len(held) and _NUMBERS.fullmatch(text):
             text = "".join(map(raised, _PARTS.findall(text)))
             held = [letter._replace(text=digit) for letter, digit in zip(held, text, strict=True)]
         spelled += held
@@ -224,7 +226,7 @@ def _with_raised(letters: list[_Letter], baselines: _Baselines) -> list[_Letter]
 
 def _with_ligatures(letters: list[_Letter]) -> list[_Letter]:
     """The letters; PDFium turns around those that share a glyph where the text is read from the right."""
-    if all(letter.text.isascii() for letter in letters):
+    if "".join([letter.text for letter in letters]).isascii():
         return letters
     ordered: list[_Letter] = []
     for _, glyph in groupby(letters, lambda letter: (letter.left, letter.top, letter.right, letter.bottom)):
