@@ -8,15 +8,17 @@ import io
 import lzma
 import tarfile
 import zipfile
+from collections.abc import Sequence
 from typing import IO, cast
 
 from app.errors import DocumentError
 from app.types.texts import ExtractedText
+from ingest.readers.encodings import encoding_of
 from ingest.readers.errors import parser_errors
 from ingest.readers.limits import MEGABYTE, ReadLimits
 from ingest.readers.members import Members, ReadMember
 
-_ENCRYPTED = 0x1
+_ENCRYPTED, _UTF8_NAME = 0x1, 0x800  # flags
 _COMPRESSIONS = ((b"\x1f\x8b", gzip.open), (b"BZh", bz2.open), (b"\xfd7zXZ\x00", lzma.open))
 _TAR_OVERHEAD = 2  # for headers and padding, which can double the size of many tiny files
 
@@ -25,28 +27,39 @@ def read_zip(data: bytes, limits: ReadLimits, read_member: ReadMember) -> Extrac
     members = Members("zip archive", "files", limits, read_member)
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         entries = [entry for entry in archive.infolist() if not entry.is_dir()]
-        for entry in entries:
-            if _is_hidden(entry.filename):
-                members.count(entry.filename)
+        for entry, name in zip(entries, _names(entries), strict=True):
+            if _is_hidden(name):
+                members.count(name)
             elif entry.flag_bits & _ENCRYPTED:
-                members.skip(entry.filename, "It is protected by a password.")
+                members.skip(name, "It is protected by a password.")
             else:
-                _add_zipped(members, archive, entry)
+                _add_zipped(members, archive, entry, name)
     members.require_one()
     return _joined(members, "application/zip")
 
 
-def _add_zipped(members: Members, archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> None:
+def _names(entries: Sequence[zipfile.ZipInfo]) -> list[str]:
+    """The names of the files. Those without a mark of UTF-8 are in the encoding of the system that packed them."""
+    packed = [b"" if entry.flag_bits & _UTF8_NAME else entry.filename.encode("cp437", "replace") for entry in entries]
+    beyond_ascii = b"\n".join(name for name in packed if not name.isascii())
+    codec = encoding_of(io.BytesIO(beyond_ascii)).codec
+    return [
+        entry.filename if name.isascii() else name.decode(codec, "replace")
+        for entry, name in zip(entries, packed, strict=True)
+    ]
+
+
+def _add_zipped(members: Members, archive: zipfile.ZipFile, entry: zipfile.ZipInfo, name: str) -> None:
     def load(most: int) -> bytes:
         with archive.open(entry) as file:
             return file.read(most)
 
     try:
-        members.add(entry.filename, load)
+        members.add(name, load)
     except DocumentError:
         raise
     except parser_errors() as error:
-        members.skip(entry.filename, f"It is damaged ({type(error).__name__}).")
+        members.skip(name, f"It is damaged ({type(error).__name__}).")
 
 
 def read_tar(data: bytes, limits: ReadLimits, read_member: ReadMember) -> ExtractedText:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import io
 import re
 import struct
+import unicodedata
 from bisect import bisect_right
 from collections import defaultdict, deque
 from collections.abc import Iterator, Mapping
@@ -52,7 +53,7 @@ class DocLabels:
         try:
             with open_compound_file(io.BytesIO(data)) as compound:
                 for text, label in _Document(compound).labelled():
-                    self._labels[_key(text)].append(label)
+                    self._labels[packed(text)].append(label)
             self.is_known = True
         except parser_errors():
             self._labels.clear()
@@ -60,7 +61,7 @@ class DocLabels:
 
     def before(self, text: str) -> str:
         """The label of the next paragraph with this text, such as `2.1 `; empty for plain paragraphs."""
-        labels = self._labels.get(_key(text))
+        labels = self._labels.get(packed(text))
         label = labels.popleft() if labels else ""
         if label:
             self.numbered.append(text)
@@ -72,8 +73,9 @@ class DocLabels:
         return sum(bool(label) for labels in self._labels.values() for label in labels)
 
 
-def _key(text: str) -> str:
-    return "".join(filter(str.isalnum, text))
+def packed(text: str) -> str:
+    """The letters and digits of a text, also of raised ones: the same for two readings of it."""
+    return "".join(filter(str.isalnum, text if text.isascii() else unicodedata.normalize("NFKC", text)))
 
 
 class _Place(NamedTuple):

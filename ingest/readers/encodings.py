@@ -9,6 +9,7 @@ import codecs
 import os
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -61,6 +62,14 @@ _ORDINALS = "ªº"
 # Least share of letters beyond ASCII in a language that needs another code page than 1252. English and Dutch prose with
 # a few loan words has fewer.
 _FEWEST_BEYOND_ASCII = 0.015
+_MOST_BEYOND_ASCII = 0.6  # of the letters of a text in Latin script
+_FEWEST_LETTERS = 20  # beyond ASCII; with fewer nothing contradicts a declaration or a guess
+_LESS_PLAUSIBLE = 0.15  # than the guess: a wrong declaration
+_MISTAKEN_FOR_MAC = ("cp1252", "cp1251", "koi8-u", "cp866", "iso8859-5")  # what Firefox guesses of Cyrillic of old Macs
+# Bytes of UTF-16 that no 8-bit text has; East Asian characters.
+_NO_TEXT_BYTES, _FEWEST_NO_TEXT, _NO_TEXT_SHARE = re.compile(rb"[\x00-\x06\x0e-\x19]"), 2, 0.01
+_EAST_ASIAN = re.compile(r"[\n\r\u3000-\u30ff\u4e00-\u9fff\uac00-\ud7a3\uff01-\uff60]")
+_EAST_ASIAN_SHARE = 0.85
 _SWITCHES = (b"\x1b$B", b"\x1b$@")  # to Japanese, in ISO-2022-JP
 
 
@@ -82,7 +91,17 @@ class Encoding:
         return {"encoding": self.name, **guessed}
 
 
+def _as_windows_1252(error: UnicodeError) -> tuple[str, int]:
+    """A stray byte among UTF-8, as programs paste it; the rest of a cut character is lost."""
+    assert isinstance(error, UnicodeDecodeError)
+    stray = error.object[error.start : error.end]
+    is_letter = len(stray) == 1 and stray != b"\xff"  # ÿ; rather what a damaged disk gives
+    return stray.decode("cp1252", "replace") if is_letter else "\ufffd", error.end
+
+
+codecs.register_error("as_windows_1252", _as_windows_1252)
 _UTF8 = Encoding("utf-8", "utf-8", "surrogatepass")
+_DAMAGED_UTF8 = replace(_UTF8, errors="as_windows_1252")
 
 
 def encoding_of(stream: BinaryIO, *declared: str | None) -> Encoding:
@@ -129,24 +148,59 @@ def _encoding_of(stream: BinaryIO, declared: tuple[str | None, ...]) -> Encoding
             return Encoding(codec.removesuffix("-sig"), codec)
     if unmarked := unmarked_utf16(head):
         return unmarked
-    for label in declared:
-        if label and (encoding := labelled(label)) and encoding != labelled("utf-8") and _fits(stream, encoding):
-            return encoding
+    japanese = labelled("iso-2022-jp") if any(switch in head for switch in _SWITCHES) else None
+    if japanese and _fits(stream, japanese):
+        return replace(japanese, is_guessed="iso-2022-jp" not in map(_name, declared))
     failure_at = _utf8_failure(stream)
+    for label in declared:
+        encoding = labelled(label) if label else None
+        if encoding is None or (
+            failure_at is None and _is_single_byte(encoding)
+        ):  # hardly any such text is valid UTF-8
+            continue
+        if encoding.name == "utf-8":
+            if failure_at is None:
+                break
+        elif _fits(stream, encoding) and not _is_contradicted(stream, encoding):
+            return encoding
     if failure_at is None:
-        is_switched = any(switch in head for switch in _SWITCHES)
-        japanese = labelled("iso-2022-jp") if is_switched else None
-        return replace(japanese, is_guessed=True) if japanese and _fits(stream, japanese) else _UTF8
+        return _UTF8
     if _is_damaged_utf8(stream):
-        return Encoding("utf-8", "utf-8")
+        return _DAMAGED_UTF8
     return _guess(_sample(stream, failure_at))
+
+
+def _name(label: str | None) -> str:
+    encoding = labelled(label) if label else None
+    return encoding.name if encoding else ""
+
+
+def _is_single_byte(encoding: Encoding) -> bool:
+    return len(bytes(range(0x80, 0x100)).decode(encoding.codec, "replace")) == 0x80
+
+
+def _is_contradicted(stream: BinaryIO, encoding: Encoding) -> bool:
+    """Whether a text in a single-byte encoding is written so oddly that the guess is better: programs declare the
+    encoding of their own country for every text."""
+    if not _is_single_byte(encoding):
+        return False
+    sample = _sample(stream, 0)
+    text, guessed = sample.decode(encoding.codec, "replace"), _guess(sample)
+    if guessed.codec == encoding.codec or _letters_beyond_ascii(text) < _FEWEST_LETTERS:
+        return False
+    if _is_latin(text) and _share_beyond_ascii(text) > _MOST_BEYOND_ASCII:
+        return True
+    other = sample.decode(guessed.codec, "replace")
+    declared_is, other_is = _plausibility(text), _plausibility(other)
+    is_swapped = declared_is < other_is and _share_of_capitals(text) > 0.5 > _share_of_capitals(other)
+    return is_swapped or declared_is + _LESS_PLAUSIBLE < other_is  # swapped: as between KOI8-R and windows-1251
 
 
 def unmarked_utf16(head: bytes) -> Encoding | None:
     """UTF-16 without a byte order mark; None for other bytes.
 
     In Latin script every second byte is NUL. In other alphabets blanks and line ends have one, all at even or all at
-    odd positions, and the text is made of characters that exist.
+    odd positions, and the text is made of characters that exist. East Asian texts may have neither.
     """
     if len(head) < 8:
         return None
@@ -154,7 +208,17 @@ def unmarked_utf16(head: bytes) -> Encoding | None:
     name = "utf-16-be" if even > odd else "utf-16-le"
     is_latin = max(even, odd) >= _REPEATED_NULS and min(even, odd) <= 0.05
     is_other = max(even, odd) >= _FEWEST_NULS and not min(even, odd) and _is_written(head, name)
-    return Encoding(name.replace("16-", "16"), name) if is_latin or is_other else None
+    if not is_latin and not is_other:
+        name = next((each for each in ("utf-16-le", "utf-16-be") if _is_east_asian(head, each)), "")
+    return Encoding(name.replace("16-", "16"), name) if name else None
+
+
+def _is_east_asian(head: bytes, codec: str) -> bool:
+    """Whether nearly all characters are of East Asian scripts, and some bytes are in no 8-bit text."""
+    if len(_NO_TEXT_BYTES.findall(head)) < max(_FEWEST_NO_TEXT, _NO_TEXT_SHARE * len(head)):
+        return False
+    text = codecs.getincrementaldecoder(codec)("replace").decode(head[:_LETTERS_WITHIN])
+    return len(_EAST_ASIAN.findall(text)) >= _EAST_ASIAN_SHARE * len(text) > 0
 
 
 def _is_written(head: bytes, codec: str) -> bool:
@@ -193,9 +257,13 @@ def _is_damaged_utf8(stream: BinaryIO) -> bool:
     """Whether whole multi-byte characters outnumber broken ones: then it is damaged UTF-8, not another encoding."""
     broken = excess = 0
     for text in decode_stream(stream, Encoding("utf-8", "utf-8")):
-        broken += text.count("\ufffd")
-        excess += len(text.encode("utf-8", errors="replace")) - len(text)
-    return excess > 4 * broken
+        signs = Counter("".join(_BEYOND_ASCII.findall(text)))
+        # Two-byte encodings of East Asia give characters that do not exist.
+        for sign, count in signs.items():
+            is_broken = sign == "\ufffd" or unicodedata.category(sign) == "Cn"
+            broken += count * is_broken
+            excess += 0 if is_broken else count * (len(sign.encode("utf-8")) - 1)
+    return excess >= 2 * broken
 
 
 def _sample(stream: BinaryIO, failure_at: int) -> bytes:
@@ -222,6 +290,8 @@ def _guess(sample: bytes) -> Encoding:
     codecs_tried = dict.fromkeys((guessed.codec if guessed else "cp1252", *_LATIN_CODECS))
     texts = {codec: sample.decode(codec, "replace") for codec in codecs_tried}
     best = next(iter(texts))
+    if best in _MISTAKEN_FOR_MAC and _is_mac_cyrillic(sample, texts[best]):
+        return Encoding("x-mac-cyrillic", "mac-cyrillic", is_guessed=True)
     if _is_latin(texts[best]):
         if _has_few_beyond_ascii(texts[best]):  # too few to identify a rarer code page: windows-1252 wins ties
             texts = {codec: texts[codec] for codec in (*_LATIN_CODECS, *texts)}
@@ -231,6 +301,28 @@ def _guess(sample: bytes) -> Encoding:
     known = labelled(best)
     name = guessed.name if guessed and guessed.codec == best else known.name if known else best
     return Encoding(name, best, is_guessed=True)
+
+
+def _is_mac_cyrillic(sample: bytes, guessed: str) -> bool:
+    """Whether it is Cyrillic of old Macs, which Firefox does not guess. Small letters are as in windows-1251."""
+    text = sample.decode("mac-cyrillic")
+    letters = list(filter(str.isalpha, text[:_LETTERS_WITHIN]))
+    cyrillic = sum("\u0400" <= letter <= "\u04ff" for letter in letters)
+    is_cyrillic = cyrillic >= max(_FEWEST_LETTERS, _MOST_BEYOND_ASCII * len(letters))
+    return is_cyrillic and _plausibility(text) > _plausibility(guessed) + 0.01
+
+
+def _letters_beyond_ascii(text: str) -> int:
+    return sum(letter.isalpha() for match in _BEYOND_ASCII.finditer(text[:_LETTERS_WITHIN]) for letter in match[0])
+
+
+def _share_of_capitals(text: str) -> float:
+    letters = "".join(_BEYOND_ASCII.findall(text[:_LETTERS_WITHIN]))
+    return sum(map(str.isupper, letters)) / max(1, len(letters))
+
+
+def _share_beyond_ascii(text: str) -> float:
+    return _letters_beyond_ascii(text) / max(1, sum(map(str.isalpha, text[:_LETTERS_WITHIN])))
 
 
 def _is_latin(text: str) -> bool:
@@ -250,8 +342,7 @@ def _is_hungarian(text: str) -> bool:
 
 
 def _has_few_beyond_ascii(text: str) -> bool:
-    letters = list(filter(str.isalpha, text[:_LETTERS_WITHIN]))
-    return sum(not letter.isascii() for letter in letters) < _FEWEST_BEYOND_ASCII * len(letters)
+    return _share_beyond_ascii(text) < _FEWEST_BEYOND_ASCII
 
 
 def _plausibility(text: str) -> float:

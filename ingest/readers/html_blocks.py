@@ -53,6 +53,9 @@ _WITHIN = {"article", "blockquote", "section"}
 _SHOWN_VALUES = {"text", "search", "tel", "url", "email", "number", "date", "time", "month", "week", "datetime-local"}
 _LABELS = {"submit": "Submit", "reset": "Reset", "button": ""}
 _HIDDEN_STYLE = re.compile(r"(?:display\s*:\s*none|visibility\s*:\s*(?:hidden|collapse))", re.IGNORECASE)
+_INVISIBLE_STYLE = re.compile(r"^(?!.*display\s*:\s*none).*visibility\s*:\s*(?:hidden|collapse)", re.I | re.DOTALL)
+_VISIBLE_STYLE = re.compile(r"visibility\s*:\s*visible", re.IGNORECASE)
+_MOST_SHOWN_WITHIN = 8
 _BLOCK_STYLE = re.compile(r"display\s*:\s*(?:block|flex|grid|list-item|table)\b", re.IGNORECASE)
 _PRE_STYLE = re.compile(r"white-space\s*:\s*(?:pre|break-spaces)", re.IGNORECASE)
 _SPACES = re.compile(r"[ \t\n\r\f\xa0]+")
@@ -84,8 +87,10 @@ def lines_of(element: HtmlElement) -> list[str]:
 class _Walk:
     """Walks a tree once, without recursion: pages may be nested thousands of levels deep."""
 
-    def __init__(self, root: HtmlElement) -> None:
+    def __init__(self, root: HtmlElement, depth: int = 0) -> None:
+        """`depth`: number of hidden elements around it that hold shown ones."""
         self._root = root
+        self._depth = depth
         self._texts: list[str] = []
         self._around: HtmlElement | None = None  # the menu or footer that contains the current element
         self._listing: HtmlElement | None = None
@@ -104,8 +109,7 @@ class _Walk:
             if event == "start":
                 is_hidden = element is not self._root and _is_hidden(element)
                 if is_hidden or (element is not self._root and _is_invisible(element)):
-                    if not is_hidden:
-                        yield from self._instead(element)
+                    yield from self._shown_within(element) if is_hidden else self._instead(element)
                     walk.skip_subtree()
                     continue
                 yield from self._enter(element)
@@ -123,6 +127,19 @@ class _Walk:
                 if element is not self._root:
                     self._add(element.tail)
         yield from self._flush()
+
+    def _shown_within(self, hidden: HtmlElement) -> Iterator[Block]:
+        """The blocks of elements that are shown although `hidden` is not: visibility, unlike display, may be undone."""
+        if self._depth < _MOST_SHOWN_WITHIN and _INVISIBLE_STYLE.search(hidden.get("style", "")):
+            walk = etree.iterwalk(hidden, events=("start",))
+            for _, element in walk:
+                style = element.get("style", "")
+                if _VISIBLE_STYLE.search(style) and not _HIDDEN_STYLE.search(style):
+                    yield from self._flush()
+                    yield from _Walk(element, self._depth + 1).blocks()
+                    walk.skip_subtree()
+                elif element is not hidden and _is_hidden(element) and not _INVISIBLE_STYLE.search(style):
+                    walk.skip_subtree()
 
     def _instead(self, element: HtmlElement) -> Iterator[Block]:
         """The content that an invisible element has in another form: a frame's own page, a formula, a reading."""

@@ -8,7 +8,7 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
-_LAST, _FIRST = re.compile(r"(?<![^\W\d_])([^\W\d_]+)([-\u00ad\u2010])$"), re.compile(r"[^\W\d_]+")
+_LAST, _FIRST = re.compile(r"(?<![^\W\d_])([^\W\d_]+)([-\u00ad\u2010])$"), re.compile(r"[^\W\d_²³¹⁰-⁹]+")
 _WORD = re.compile(r"[^\W\d_]+(?:[-\u2010][^\W\d_]+)*")
 _IDEOGRAPHS = re.compile(r"[\u2e80-\u9fff\uf900-\ufaff\uff01-\uff0f\uff1a-\uff20\uff5f-\uffef]")
 _MOST_WORDS = 200_000
@@ -51,7 +51,11 @@ class Hyphens:
         if are_ideographs(before[-1:], after[:1]):
             return before + after
         if last is None or first is None:
-            is_dash = before.endswith(("-", "\u2010")) and before[-2:-1].isalnum() and after[:1].isalnum()
+            is_dash = (
+                before.endswith(("-", "\u2010"))
+                and before[-2:-1].isalnum()
+                and (after[:1].isalpha() or after[:1].isdecimal())
+            )
             return before + after if is_dash else before + " " + after
         stem = before[: last.start(2)]
         if last[2] == "\u00ad":

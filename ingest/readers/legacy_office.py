@@ -14,7 +14,7 @@ from app.errors import DocumentError
 from app.types.documents import MetadataValue
 from app.types.texts import ExtractedText
 from ingest.readers.binary_sheets import is_binary_workbook, read_xlsb
-from ingest.readers.doc_lists import DocLabels
+from ingest.readers.doc_lists import DocLabels, packed
 from ingest.readers.embedded_objects import EmbeddedObjects, SlideObjects
 from ingest.readers.grids import SPANNED, render_rows
 from ingest.readers.limits import ReadLimits
@@ -26,6 +26,7 @@ from ingest.readers.sheets import under_heading
 from ingest.readers.shown_files import ShownFiles, fitted
 from ingest.readers.slides import check_slides, join_pages
 from ingest.readers.tables import join_blocks
+from ingest.readers.text import raised
 from ingest.readers.xls_cells import XlsCells
 from ingest.readers.xls_drawings import XlsDrawings
 from ingest.readers.xls_records import Sheet, XlsRecords, without_formats
@@ -189,7 +190,7 @@ def _is_list(element: Mapping[str, Any]) -> bool:
 def _missing(shown: str, blocks: Sequence[Block], sought: re.Pattern[str] = _SIGN) -> list[Block]:
     """Lines of the plain text that the blocks lack: headers, footers, notes, words of charts."""
     own = {part for block in blocks for part in _packed_parts(block.text)}
-    whole = "".join("".join(filter(str.isalnum, block.text)) for block in blocks)
+    whole = "".join(packed(block.text) for block in blocks)
     left = _MOST_SOUGHT
     missing: dict[str, None] = {}
     for line in re.split(r"[\n\t]", shown):
@@ -205,8 +206,7 @@ def _missing(shown: str, blocks: Sequence[Block], sought: re.Pattern[str] = _SIG
 
 def _packed_parts(text: str) -> Iterator[str]:
     """Letters and digits of each sentence or value: comparable although cells are cut and joined differently."""
-    parts = ("".join(filter(str.isalnum, part)) for part in _BETWEEN.split(text))
-    return filter(None, parts)
+    return filter(None, map(packed, _BETWEEN.split(text)))
 
 
 def _plain_text(data: bytes) -> str:
@@ -253,7 +253,8 @@ def _blocks(elements: Iterable[Mapping[str, Any]], label: Callable[[str], str] =
 
 def _inline(content: Iterable[Mapping[str, Any]]) -> Iterator[str]:
     for part in content:
-        yield "\n" if part.get("type") == "line_break" else part.get("text") or ""
+        text = "\n" if part.get("type") == "line_break" else part.get("text") or ""
+        yield raised(text) if part.get("vertical_align") == "superscript" else text
 
 
 def _row(row: Mapping[str, Any], label: Callable[[str], str]) -> list[str]:

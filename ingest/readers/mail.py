@@ -8,7 +8,7 @@ import codecs
 import email
 import email.policy
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from email.errors import HeaderParseError
 from email.header import decode_header
@@ -20,7 +20,6 @@ from typing import Any, cast
 from app.errors import DocumentError
 from app.types.documents import MetadataValue
 from app.types.texts import ExtractedText
-from ingest.readers.encodings import labelled
 from ingest.readers.errors import parser_errors
 from ingest.readers.html import read_html
 from ingest.readers.limits import ReadLimits
@@ -201,13 +200,7 @@ def decoded_words(raw: str) -> str:
 
 
 def _decoded(data: bytes, charset: str) -> str:
-    """Decodes with the declared charset first: ISO-2022-JP would pass for ASCII. If that breaks, detects the
-    encoding."""
-    encoding = labelled(charset)
-    if encoding is None:
-        return decode_text(data).text if data else ""
-    text = data.decode(encoding.codec, "replace")
-    return clean_text(text) if "\ufffd" not in text else decode_text(data, charset).text
+    return decode_text(data, charset).text if data else ""
 
 
 def _parts(message: EmailMessage) -> Iterator[str | Attachment]:
@@ -223,8 +216,8 @@ def _parts(message: EmailMessage) -> Iterator[str | Attachment]:
         if not children:
             yield from _leaf(part, is_body)
         elif part.get_content_subtype() == "alternative":
-            shown = _shown_alternatives(children)
-            stack.extend((child, is_body and child in shown) for child in reversed(children))
+            shown = shown_alternatives(list(map(_texts_in, children)))
+            stack.extend((child, is_body and at in shown) for at, child in reversed(list(enumerate(children))))
         else:
             stack.extend((child, is_body) for child in reversed(children))
 
@@ -235,21 +228,22 @@ def _children(part: EmailMessage) -> list[EmailMessage]:
     return [child for child in part.iter_parts() if isinstance(child, EmailMessage)]
 
 
-def _shown_alternatives(children: list[EmailMessage]) -> list[EmailMessage]:
-    """The first alternative that is not blank, usually plain text, or the last, which mail programs show, if the first
-    lacks words of it. And others with at least 40 % other words: one of them may only say that an HTML viewer
-    is needed."""
-    texts = [(child, text) for child in children if _WORD_SIGN.search(text := _texts_in(child).lower())]
+def shown_alternatives(forms: Sequence[str]) -> list[int]:
+    """Which of the forms of one text are shown, best first. Mail programs show the last one.
+
+    The first form that is not blank, usually plain text, or the last, if the first lacks words of it. And others with
+    at least 40 % other words: one of them may only say that an HTML viewer is needed."""
+    texts = [(at, text) for at, form in enumerate(forms) if _WORD_SIGN.search(text := form.lower())]
     if not texts:
         return []
     if set(_WORD.findall(texts[-1][1])) - set(_WORD.findall(texts[0][1])):
         texts.reverse()
-    shown: list[EmailMessage] = []
+    shown: list[int] = []
     known: set[str] = set()
-    for child, text in texts:
+    for at, text in texts:
         words = set(_WORD.findall(_ADDRESS.sub(" ", text)))
         if not shown or len(words - known) > _OTHER_WORDS * len(words):
-            shown.append(child)
+            shown.append(at)
             known |= words
     return shown
 

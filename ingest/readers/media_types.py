@@ -76,7 +76,7 @@ _LANGUAGES = {
     "yaml": ".yaml .yml",
     "toml": ".toml",
     "ini": ".ini .cfg",
-    "latex": ".tex",
+    "latex": ".tex .bib",
     "restructuredtext": ".rst",
 }
 # Media type of source code → its language.

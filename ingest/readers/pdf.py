@@ -57,7 +57,6 @@ def read_pdf(stream: BinaryIO, limits: ReadLimits) -> Opened:
         )
     title, metadata = _properties(document)
     metadata["pages"] = page_count
-    metadata |= pdf_pages.attachments_of(document).metadata
     titles = PdfTitles(document, title)
     pages = _Pages(document, files, limits, metadata, titles)
     return Opened("", metadata, pages.pieces(), late_title=lambda: pages.title)
@@ -81,6 +80,8 @@ class _Pages:
         self._recognized = RecognizedPages(limits)
         self._hyphens = Hyphens()
         self._titles = titles
+        self._attachments = pdf_pages.attachments_of(document)
+        self._embedded = frozenset(self._attachments)
         self.title = ""  # after the last page
 
     def pieces(self) -> Iterator[Piece]:
@@ -93,6 +94,7 @@ class _Pages:
                 try:
                     with loaded(self._document, number) as shown:
                         layout, picture = self._read(shown.page, shown.words, number)
+                        self._attachments += (name for name in shown.files if name not in self._embedded)
                 except parser_errors() as error:
                     if isinstance(error, DocumentError) and not isinstance(error, pdf_pages.PageError):
                         raise  # a limit
@@ -117,6 +119,7 @@ class _Pages:
                 yield piece
             self.title = self._titles.best  # while the document is open
         self._recognized.note(self._metadata)
+        self._metadata |= pdf_pages.unread_attachments(self._attachments).metadata
         if not has_text:
             raise failure or _no_text(count, self._recognized.unread)
 

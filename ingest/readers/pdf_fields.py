@@ -5,13 +5,16 @@ from __future__ import annotations
 import ctypes
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any, NamedTuple
 
 import pypdfium2 as pdfium
 import pypdfium2.raw as raw
 
+from app.errors import DocumentError
+from ingest.readers.html import read_html
+from ingest.readers.limits import ReadLimits
 from ingest.readers.pdf_pages import page_of
 from ingest.readers.pdf_words import PageWord, are_garbled, rectangle_of, words_of
 
@@ -23,6 +26,7 @@ _COMMENTED = (
     *(raw.FPDF_ANNOT_TEXT, raw.FPDF_ANNOT_HIGHLIGHT, raw.FPDF_ANNOT_UNDERLINE, raw.FPDF_ANNOT_SQUIGGLY),
     *(raw.FPDF_ANNOT_STRIKEOUT, raw.FPDF_ANNOT_CARET, raw.FPDF_ANNOT_SQUARE, raw.FPDF_ANNOT_CIRCLE),
     *(raw.FPDF_ANNOT_LINE, raw.FPDF_ANNOT_POLYGON, raw.FPDF_ANNOT_POLYLINE, raw.FPDF_ANNOT_INK),
+    *(raw.FPDF_ANNOT_STAMP, raw.FPDF_ANNOT_FILEATTACHMENT),
 )
 _PASSWORD = 1 << 13  # flags of fields and annotations
 _HIDDEN = raw.FPDF_ANNOT_FLAG_HIDDEN | raw.FPDF_ANNOT_FLAG_NOVIEW
@@ -38,6 +42,7 @@ class LoadedPage(NamedTuple):
     words: list[PageWord]  # including those of annotations
     own: list[PageWord]  # without them
     comments: list[str]  # with their authors; a viewer shows them beside the page
+    files: list[str]  # the names of files attached to the page
 
     @property
     def added(self) -> list[PageWord]:
@@ -50,14 +55,15 @@ class LoadedPage(NamedTuple):
 def loaded(document: pdfium.PdfDocument, number: int) -> Iterator[LoadedPage]:
     """A page, counted from 1, with its annotations drawn into it."""
     with page_of(document, number) as page:
-        own, comments = words_of(page), list(_comments(page))
+        own, comments, files = words_of(page), list(_comments(page)), list(_files(page))
         if not any(raw.FPDFAnnot_GetSubtype(annotation) in _SHOWN for annotation in _annotations(page)):
-            yield LoadedPage(page, own, own, comments)
+            yield LoadedPage(page, own, own, _beside(comments, ""), files)
             return
         values = list(_values(page, document.formenv))
         raw.FPDFPage_Flatten(page, raw.FLAT_NORMALDISPLAY)
     with page_of(document, number) as page:
-        yield LoadedPage(page, with_values(own, words_of(page), values), own, comments)
+        words = with_values(own, words_of(page), values)
+        yield LoadedPage(page, words, own, _beside(comments, _letters(words)), files)
 
 
 class _Value(NamedTuple):
@@ -109,7 +115,11 @@ def _taken(before: Counter[tuple[str, int, int]], word: PageWord) -> bool:
 
 
 def _letters(words: Sequence[PageWord]) -> str:
-    return "".join(char for word in words for char in word.text if char.isalnum() or char == _CHECK).casefold()
+    return _letters_of("".join(word.text for word in words))
+
+
+def _letters_of(text: str) -> str:
+    return "".join(char for char in text if char.isalnum() or char == _CHECK).casefold()
 
 
 def _values(page: pdfium.PdfPage, form: pdfium.PdfFormEnv | None) -> Iterator[_Value]:
@@ -121,15 +131,41 @@ def _values(page: pdfium.PdfPage, form: pdfium.PdfFormEnv | None) -> Iterator[_V
             yield _Value(tuple(_placed(text, *place)), *place)
 
 
-def _comments(page: pdfium.PdfPage) -> Iterator[str]:
+class _Comment(NamedTuple):
+    text: str
+    author: str
+    may_be_drawn: bool  # the look of a stamp may show it
+
+
+def _comments(page: pdfium.PdfPage) -> Iterator[_Comment]:
     for annotation in _annotations(page):
-        if raw.FPDFAnnot_GetSubtype(annotation) in _COMMENTED:
-            text, author = (
-                " ".join(_string(partial(raw.FPDFAnnot_GetStringValue, annotation, key)).split())
-                for key in (b"Contents", b"T")
-            )
-            if text:
-                yield f"Comment by {author}: {text}" if author else f"Comment: {text}"
+        kind = raw.FPDFAnnot_GetSubtype(annotation)
+        if kind in _COMMENTED and (text := " ".join(_entry(annotation, b"Contents", b"RC").split())):
+            author = " ".join(_entry(annotation, b"T").split())
+            yield _Comment(text, author, kind == raw.FPDF_ANNOT_STAMP)
+
+
+def _beside(comments: Sequence[_Comment], drawn: str) -> list[str]:
+    return [
+        f"Comment by {comment.author}: {comment.text}" if comment.author else f"Comment: {comment.text}"
+        for comment in comments
+        if not (comment.may_be_drawn and _letters_of(comment.text) in drawn)
+    ]
+
+
+def _files(page: pdfium.PdfPage) -> Iterator[str]:
+    for annotation in _annotations(page):
+        if file := raw.FPDFAnnot_GetFileAttachment(annotation):
+            yield _string(partial(raw.FPDFAttachment_GetName, file))
+
+
+def _entry(annotation: raw.FPDF_ANNOTATION, key: bytes, rich: bytes = b"") -> str:
+    """An entry of an annotation; if it is blank, the text of its `rich` form, which is XHTML."""
+    text = _string(partial(raw.FPDFAnnot_GetStringValue, annotation, key))
+    if rich and not text.strip() and (page := _string(partial(raw.FPDFAnnot_GetStringValue, annotation, rich))):
+        with suppress(DocumentError):
+            return read_html(page.encode("utf-8"), ReadLimits(), "utf-8").text
+    return text
 
 
 @contextmanager
@@ -152,7 +188,7 @@ def _annotations(page: pdfium.PdfPage) -> Iterator[raw.FPDF_ANNOTATION]:
 def _text_of(annotation: raw.FPDF_ANNOTATION, form: pdfium.PdfFormEnv | None) -> str:
     kind = raw.FPDFAnnot_GetSubtype(annotation)
     if kind == raw.FPDF_ANNOT_FREETEXT:
-        return _string(partial(raw.FPDFAnnot_GetStringValue, annotation, b"Contents"))
+        return _entry(annotation, b"Contents", b"RC")
     if kind != raw.FPDF_ANNOT_WIDGET or form is None:
         return ""
     field = raw.FPDFAnnot_GetFormFieldType(form, annotation)
@@ -163,7 +199,7 @@ def _text_of(annotation: raw.FPDF_ANNOTATION, form: pdfium.PdfFormEnv | None) ->
     is_open = field == raw.FPDF_FORMFIELD_LISTBOX  # shows every option, not only the chosen ones
     if field != raw.FPDF_FORMFIELD_TEXTFIELD and (shown := list(_options(annotation, form, all_of_them=is_open))):
         return "\n".join(shown)
-    return _string(partial(raw.FPDFAnnot_GetFormFieldValue, form, annotation))
+    return _string(partial(raw.FPDFAnnot_GetFormFieldValue, form, annotation)) or _entry(annotation, b"V", b"RV")
 
 
 def _options(annotation: raw.FPDF_ANNOTATION, form: pdfium.PdfFormEnv, *, all_of_them: bool) -> Iterator[str]:

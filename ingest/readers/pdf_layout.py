@@ -7,7 +7,7 @@ import statistics
 import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import NamedTuple
 
 from ingest.readers.columns import columns, rows
@@ -27,6 +27,7 @@ _SAME_SIZE = 1.15
 _SINGLE = 4  # distinct one-letter words in a row that make one word with spaced letters
 _SPACED = 0.06  # times the height: the least letter spacing of a spaced word
 _APART = 0.6  # times the height: the widest gap between spaced letters
+_TALL = 1.5  # times its width: a higher word has its letters one below the other
 _CELLS = 2  # times the height: a wider gap between two pieces of a row separates cells
 _HYPHENED = re.compile(r"\w[-\u00ad\u2010]$")
 _SENTENCE_ENDS = (".", "!", "?", ":", "。", "！", "？")
@@ -61,12 +62,13 @@ def layout_of(words: Sequence[PageWord], hyphens: Hyphens) -> PageLayout:
     """Sorts words into reading order. Text of each direction is separate; the direction with most letters comes
     first."""
     groups: dict[int, list[PageWord]] = defaultdict(list)
-    for word in words:
+    for word in _with_vertical(words):
         groups[word.turns].append(word)
     texts, placed, lines = [], [], []
     for turns in sorted(groups, key=lambda turns: (-_letters(groups[turns]), turns)):
-        text = _Text(hyphens)
-        pieces = _merged(list(_lines(groups[turns], _direction(groups[turns], turns))))
+        direction = _direction(groups[turns], turns)
+        text = _Text(hyphens, direction)
+        pieces = _merged(list(_lines(groups[turns], direction)))
         for column in columns(pieces) if turns >= 0 else ([piece] for piece in pieces):
             text.add_column(column)
         texts.append(text.text)
@@ -75,19 +77,46 @@ def layout_of(words: Sequence[PageWord], hyphens: Hyphens) -> PageLayout:
     return PageLayout("\n\n".join(filter(None, texts)), placed, lines)
 
 
+def _with_vertical(words: Sequence[PageWord]) -> Sequence[PageWord]:
+    """East Asian writing from the top, in columns from the right, as if it were turned clockwise."""
+    level = [
+        word for word in words if not word.text.isascii() and word.turns == 0 and are_ideographs(word.text, word.text)
+    ]
+    runs = [level[:1]]
+    for before, word in pairwise(level):
+        if not (_is_down(before) and _is_down(word) and _is_below(before, word)):
+            runs.append([])
+        runs[-1].append(word)
+    # Cells below each other have one or two signs again and again.
+    down = [word for run in runs if len({letter for word in run for letter in word.text}) >= _SINGLE for word in run]
+    vertical = {id(word) for word in down if _is_down(word)}
+    if 2 * sum(len(word.text) for word in level if id(word) in vertical) <= _letters(level):
+        return words
+    return [word._replace(turns=3) if id(word) in vertical else word for word in words]
+
+
+def _is_down(word: PageWord) -> bool:
+    return len(word.text) == 1 or word.bottom - word.top > _TALL * (word.right - word.left)
+
+
+def _is_below(before: PageWord, word: PageWord) -> bool:
+    middle = abs(before.left + before.right - word.left - word.right) / 2
+    return middle < _LEVEL * word.size and -_SPACE * word.size <= word.top - before.bottom <= _LEVEL * word.size
+
+
 def _letters(words: Sequence[PageWord]) -> int:
     return sum(len(word.text) for word in words)
 
 
 def _direction(words: Sequence[PageWord], turns: int) -> int:
     """The quarter turns of the lines. `turns` comes from letters alone; for text drawn upside down by two mirrors, the
-    order of words decides."""
-    if turns < 0:
+    order of words decides, unless some are read from the right."""
+    if turns < 0 or any(_is_from_right(word.text) for word in words):
         return turns
     ahead = 0
     for before, word in pairwise(words):
         first, second = _level(before, turns), _level(word, turns)
-        if abs(first[3] - second[3]) < _LEVEL * (first[3] - first[1]) and not _is_from_right(word.text):
+        if abs(first[3] - second[3]) < _LEVEL * (first[3] - first[1]):
             ahead += 1 if second[0] > first[0] else -1
     return turns if ahead >= 0 else (turns + 2) % 4
 
@@ -117,11 +146,11 @@ def _lines(words: Sequence[PageWord], turns: int) -> Iterator[Line]:
     for word in words:
         placed = _Placed(*_level(word, turns), word)
         if held and not _follows(held[-1], placed, is_skewed=turns < 0):
-            yield _line(held)
+            yield _line(held, _spelled(held))
             held = []
         held.append(placed)
     if held:
-        yield _line(held)
+        yield _line(held, _spelled(held))
 
 
 def _follows(before: _Placed, word: _Placed, *, is_skewed: bool) -> bool:
@@ -143,14 +172,57 @@ def _is_from_right(text: str) -> bool:
     return 2 * sum(unicodedata.bidirectional(char) in ("R", "AL") for char in text) > sum(map(str.isalpha, text))
 
 
-def _line(placed: list[_Placed]) -> Line:
+def _as_read(placed: Sequence[_Placed]) -> Iterator[Line]:
+    """The cells of a row, whose words stand from left to right, in the order in which they are read.
+
+    The first and the last word decide from which side the row is read; if they differ, most letters. Words of the
+    other direction that stand side by side keep their own order, with the numbers beside them.
+    """
+    written = [item.word.text for item in placed if any(map(str.isalpha, item.word.text))]
+    sides = set(map(_is_from_right, (written[0], written[-1])))
+    is_from_right = sides.pop() if len(sides) == 1 else _is_from_right("".join(written))
+    cells = [[placed[0]]]
+    for before, item in pairwise(placed):
+        if item.left - before.right > _CELLS * (before.bottom - before.top):
+            cells.append([])
+        cells[-1].append(item)
+    for cell in cells[::-1] if is_from_right else cells:
+        ordered: list[_Placed] = []
+        for is_own, group in groupby(
+            cell[::-1] if is_from_right else cell,
+            lambda item: any(map(str.isalpha, item.word.text)) and _is_from_right(item.word.text) == is_from_right,
+        ):
+            run = list(group)
+            kept = [at for at, item in enumerate(run) if any(map(str.isalnum, item.word.text))]
+            if not is_from_right:  # the number behind words from the right is not theirs
+                kept = [at for at in kept if any(map(str.isalpha, run[at].word.text))]
+            if not is_own and any(char.isalpha() for item in run for char in item.word.text):
+                run[kept[0] : kept[-1] + 1] = run[kept[0] : kept[-1] + 1][::-1]
+            ordered += run
+        text = ordered[0].word.text
+        for before, item in pairwise(ordered):
+            text += item.word.text if _are_one_word(before, item) else " " + item.word.text
+        yield _line(ordered, text)
+
+
+def _are_one_word(before: _Placed, item: _Placed) -> bool:
+    """Whether a word or sign touches the one before, on either side. Letters of two directions are two words."""
+    texts = [each.word.text for each in (before, item) if any(map(str.isalpha, each.word.text))]
+    if len(set(map(_is_from_right, texts))) > 1:
+        return False
+    is_spaced = before.word.after_space and item.word.after_space
+    gap = max(item.left - before.right, before.left - item.right)
+    return not is_spaced and gap <= _TOUCHING * (item.bottom - item.top)
+
+
+def _line(placed: list[_Placed], text: str) -> Line:
     return Line(
         min(item.left for item in placed),
         min(item.top for item in placed),
         max(item.right for item in placed),
         max(item.bottom for item in placed),
         tuple(item.word for item in placed),
-        _spelled(placed),
+        text,
     )
 
 
@@ -212,8 +284,6 @@ def _merged(lines: list[Line]) -> list[Line]:
             first, second = sorted((line, next_line), key=lambda line: line.left)
             gap = second.left - first.right
             if -_SPACE * height <= gap <= _SPACE * height and first.words and second.words:
-                if _is_from_right(first.text + second.text):
-                    first, second = second, first
                 line = _joined(first, second, abs(gap) <= _TOUCHING * height and not second.words[0].after_space)
                 taken[at], taken[other] = line, line._replace(words=())
     return [line for at in range(len(lines)) if (line := taken.get(at, lines[at])).words]
@@ -233,8 +303,9 @@ def _joined(first: Line, second: Line, is_one_word: bool) -> Line:
 class _Text:
     """Builds the text from columns of lines."""
 
-    def __init__(self, hyphens: Hyphens) -> None:
+    def __init__(self, hyphens: Hyphens, turns: int) -> None:
         self._hyphens = hyphens
+        self._turns = turns
         self.text = ""
         self.lines: list[Line] = []
 
@@ -245,15 +316,20 @@ class _Text:
         is_prose = len(column_rows) > 1 and full >= _FULL_SHARE * len(column_rows)
         steps = [after[0].bottom - before[0].bottom for before, after in pairwise(column_rows)]
         usual = statistics.median(steps) if steps else 0.0
-        before: list[Line] = []
-        for number, row in enumerate(column_rows):
+        before: Sequence[Line] = []
+        for number, row in enumerate(map(self._in_order, column_rows)):
             is_near = bool(number) and steps[number - 1] <= _PARAGRAPH * usual
             self._add_row(row, goes_on=is_near and _goes_on(before, row, left, right, is_prose=is_prose))
             before = row
 
+    def _in_order(self, row: Sequence[Line]) -> Sequence[Line]:
+        """The row in the order in which it is read, if words in it are read from the right."""
+        if self._turns < 0 or not any(_is_from_right(word.text) for line in row for word in line.words):
+            return row
+        placed = [_Placed(*_level(word, self._turns), word) for line in row for word in line.words]
+        return list(_as_read(sorted(placed, key=lambda item: item.left)))
+
     def _add_row(self, row: Sequence[Line], *, goes_on: bool) -> None:
-        if len(row) > 1 and _is_from_right("".join(line.text for line in row)):
-            row = row[::-1]
         text = " ".join(line.text for line in row)
         self.lines += row
         if not self.text:
@@ -269,7 +345,7 @@ def _goes_on(before: Sequence[Line], row: Sequence[Line], left: float, right: fl
     if _has_cells(before) or _has_cells(row):
         return False
     last, first = before[-1], row[0]
-    if _HYPHENED.search(last.text) and (first.text[:1].islower() or first.text[:1].isdigit()):
+    if _HYPHENED.search(last.text) and (first.text[:1].islower() or first.text[:1].isdecimal()):
         return True
     if last.text.endswith(_SENTENCE_ENDS) or _POINT.match(first.text):
         return False
@@ -279,14 +355,18 @@ def _goes_on(before: Sequence[Line], row: Sequence[Line], left: float, right: fl
         return False
     word = first.words[0]
     width = min(first.right - first.left, max(word.right - word.left, word.bottom - word.top))
-    has_room = last.right + _ROOM * last.height + width <= right
+    room = last.left - left if _is_from_right(last.text) else right - last.right
+    has_room = _ROOM * last.height + width <= room
     if is_prose and first.text[:1].islower() and last.right >= left + _FULL * (right - left):
         return True
     return not has_room and (is_prose or first.text[:1].islower())
 
 
 def _has_cells(row: Sequence[Line]) -> bool:
-    return any(after.left - before.right > _CELLS * before.height for before, after in pairwise(row))
+    return any(
+        max(after.left - before.right, before.left - after.right) > _CELLS * before.height
+        for before, after in pairwise(row)
+    )
 
 
 def largest_lines(lines: Sequence[Line]) -> list[Line]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import BinaryIO
@@ -103,14 +103,20 @@ def page_of(document: pdfium.PdfDocument, number: int) -> Iterator[pdfium.PdfPag
         yield page
 
 
-def attachments_of(document: pdfium.PdfDocument) -> Skipped:
-    """The files embedded in a PDF, which are not read."""
-    skipped = Skipped("attachments")
+def attachments_of(document: pdfium.PdfDocument) -> list[str]:
+    """The names of the files embedded in a PDF, without those attached to a page."""
+    names = []
     for at in range(min(_MOST_ATTACHMENTS, document.count_attachments())):
         try:
-            name = document.get_attachment(at).get_name()
+            names.append(document.get_attachment(at).get_name())
         except pdfium.PdfiumError:
-            name = f"Attachment {at + 1}"
+            names.append(f"Attachment {at + 1}")
+    return names
+
+
+def unread_attachments(names: Iterable[str]) -> Skipped:
+    skipped = Skipped("attachments")
+    for name in names:
         skipped.note(name, "A file embedded in the PDF is not read. Save it and add it.")
     return skipped
 

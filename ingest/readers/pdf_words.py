@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ctypes
 import math
+import re
 import statistics
 import unicodedata
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import NamedTuple
 
 import pypdfium2 as pdfium
@@ -16,6 +17,8 @@ import pypdfium2.raw as raw
 
 from ingest.readers.garbled import is_garbled
 from ingest.readers.glyph_names import GlyphNames
+from ingest.readers.hyphens import english_words
+from ingest.readers.text import raised
 
 _HYPHEN, _NO_UNICODE = 0x02, 0xFFFE  # PDFium's codes for a hyphen at a line end, where it joins the lines
 _BULLETS = {0xF0B7: "•", 0xF0A7: "▪", 0xF0A8: "□", 0xF0FC: "✓"}  # codes in symbol fonts
@@ -25,7 +28,12 @@ _ACCENTS = dict(
 )
 _TWICE = 0.12  # times its size: an equal letter nearer than this is a second drawing, for a bold look
 _FAR = 0.9  # times its size: a wider gap begins another word
+# A large first letter is at least so much larger than the word beside it, and the gap between them at most so wide.
+_INITIAL, _BESIDE = 1.6, 0.5
+_REST, _ONE_LETTER_WORDS = re.compile(r"[^\W\d_]+"), "AIOÀYE"
 _STRAIGHT = math.radians(10)
+_SMALL, _HIGH = 0.85, 0.15  # times the size of the largest letter: raised letters are smaller, and stand higher
+_NUMBERS, _PARTS = re.compile(r"[+−-]?[0-9]+(?:[,–-][0-9]+)*"), re.compile(r"[+−-]?[0-9]+|.")
 
 
 class PageWord(NamedTuple):
@@ -58,6 +66,10 @@ class _Letter(NamedTuple):
     turns: int
     is_unsure: bool
     ends_line: bool
+    at: int  # its number on the page
+
+
+_SPACE = _Letter(" ", 0, 0, 0, 0, 0, 0, False, False, 0)
 
 
 def words_of(page: pdfium.PdfPage) -> list[PageWord]:
@@ -71,7 +83,7 @@ def words_of(page: pdfium.PdfPage) -> list[PageWord]:
     def shown(names: GlyphNames | None) -> list[PageWord]:
         return [
             word
-            for word in _words(_letters(page, text, names))
+            for word in _with_initials(_words(_letters(page, text, names), _Baselines(page, text)))
             if word.right > 0 and word.bottom > 0 and word.left < across and word.top < down
         ]
 
@@ -98,22 +110,51 @@ def rectangle_of(
     return _Placed(page).rectangle(left, top, right, bottom)
 
 
-def _words(letters: Iterator[_Letter | None]) -> Iterator[PageWord]:
+def _words(letters: Iterator[_Letter | None], baselines: _Baselines) -> Iterator[PageWord]:
     word: list[_Letter] = []
     after_space = True
     for letter in letters:
         if letter is None or letter.text == " ":
             if word:
-                yield _word(word, after_space)
+                yield _word(word, after_space, baselines)
                 word, after_space = [], False
             after_space = after_space or letter is not None
             continue
         if word and (word[-1].ends_line or _are_apart(word[-1], letter)):
-            yield _word(word, after_space)
+            yield _word(word, after_space, baselines)
             word, after_space = [], False
         word.append(letter)
     if word:
-        yield _word(word, after_space)
+        yield _word(word, after_space, baselines)
+
+
+def _with_initials(words: Iterator[PageWord]) -> Iterator[PageWord]:
+    """The words; a large first letter of a paragraph belongs to the word beside it."""
+    held: PageWord | None = None
+    is_first = True  # on its line
+    for word in words:
+        if held is not None and is_first and _is_initial(held, word):
+            held = word._replace(text=held.text + word.text, left=held.left)
+            continue
+        if held is not None:
+            yield held
+            is_first = not (held.right <= word.left and held.top < word.bottom and word.top < held.bottom)
+        held = word
+    if held is not None:
+        yield held
+
+
+def _is_initial(before: PageWord, word: PageWord) -> bool:
+    rest = _REST.match(word.text)
+    if rest is None or word.after_space or len(before.text) > 1 or not before.text.isupper():
+        return False
+    if before.turns or word.turns:
+        return False
+    if before.size < _INITIAL * word.size or not before.top <= (word.top + word.bottom) / 2 <= before.bottom:
+        return False
+    is_near = 0 <= word.left - before.right <= _BESIDE * word.size
+    is_one_word = len(rest[0]) == 1 or (before.text + rest[0]).lower() in english_words()
+    return is_near and (is_one_word or before.text not in _ONE_LETTER_WORDS)
 
 
 def _are_apart(before: _Letter, letter: _Letter) -> bool:
@@ -129,9 +170,9 @@ def _are_apart(before: _Letter, letter: _Letter) -> bool:
     return across > far or down > 0
 
 
-def _word(letters: list[_Letter], after_space: bool) -> PageWord:
+def _word(letters: list[_Letter], after_space: bool, baselines: _Baselines) -> PageWord:
     return PageWord(
-        _spelled(letters),
+        _spelled(_with_ligatures(_with_raised(letters, baselines))),
         min(letter.left for letter in letters),
         min(letter.top for letter in letters),
         max(letter.right for letter in letters),
@@ -165,6 +206,42 @@ def _spelled(letters: list[_Letter]) -> str:
     return unicodedata.normalize("NFC", "".join(texts))
 
 
+def _with_raised(letters: list[_Letter], baselines: _Baselines) -> list[_Letter]:
+    """The letters; the digits of a small number that is set higher are raised ones."""
+    sizes = [letter.size for letter in letters]
+    if letters[0].turns or min(sizes) >= _SMALL * max(sizes):
+        return letters
+    base = letters[sizes.index(max(sizes))]
+    highest = baselines.of(base) - _HIGH * base.size
+    spelled: list[_Letter] = []
+    for is_high, run in groupby(letters, lambda each: _is_small(each, base) and baselines.of(each) < highest):
+        held = list(run)
+        text = "".join(letter.text for letter in held)
+        if is_high and len(text) == len(held) and _NUMBERS.fullmatch(text):
+            text = "".join(map(raised, _PARTS.findall(text)))
+            held = [letter._replace(text=digit) for letter, digit in zip(held, text, strict=True)]
+        spelled += held
+    return spelled
+
+
+def _with_ligatures(letters: list[_Letter]) -> list[_Letter]:
+    """The letters; PDFium turns around those that share a glyph where the text is read from the right."""
+    if "".join([letter.text for letter in letters]).isascii():
+        return letters
+    ordered: list[_Letter] = []
+    for _, glyph in groupby(letters, lambda letter: (letter.left, letter.top, letter.right, letter.bottom)):
+        shared = list(glyph)
+        is_from_right = len(shared) > 1 and any(
+            unicodedata.bidirectional(each.text[0]) in ("R", "AL") for each in shared
+        )
+        ordered += shared[::-1] if is_from_right else shared
+    return ordered
+
+
+def _is_small(letter: _Letter, base: _Letter) -> bool:
+    return letter.size < _SMALL * base.size
+
+
 def _under(accent: _Letter, letter: _Letter) -> str:
     middle = (accent.left + accent.right) / 2
     if letter.text.isalpha() and letter.left <= middle <= letter.right:
@@ -191,7 +268,7 @@ def _letters(page: pdfium.PdfPage, text: pdfium.PdfTextPage, names: GlyphNames |
             continue
         if code in (0x20, 0xA0, 0x09, 0x3000):
             is_drawn = raw.FPDFText_IsGenerated(text, at) != 1
-            yield _Letter(" ", 0, 0, 0, 0, 0, 0, False, False) if is_drawn else None
+            yield _SPACE if is_drawn else None
             continue
         if not raw.FPDFText_GetLooseCharBox(text, at, box):
             continue
@@ -208,10 +285,10 @@ def _letters(page: pdfium.PdfPage, text: pdfium.PdfTextPage, names: GlyphNames |
         if is_unsure and names is not None and (named := names.letter(at, code)):
             letter = named
             if letter.isspace():
-                yield _Letter(" ", 0, 0, 0, 0, 0, 0, False, False)
+                yield _SPACE
                 continue
         if letter and not drawn.holds(code, left, top, size, at=at):
-            yield _Letter(letter, left, top, right, bottom, size, turns, is_unsure, code in (_HYPHEN, _NO_UNICODE))
+            yield _Letter(letter, left, top, right, bottom, size, turns, is_unsure, code in (_HYPHEN, _NO_UNICODE), at)
 
 
 def _letter_of(code: int) -> str:
@@ -254,6 +331,18 @@ class _Drawn:
             return False
         objects = [raw.FPDFText_GetTextObject(self._text, number) for number in (before, at)]
         return ctypes.cast(objects[0], ctypes.c_void_p).value == ctypes.cast(objects[1], ctypes.c_void_p).value
+
+
+class _Baselines:
+    """Where letters stand, in points from the top of the page as shown: their boxes depend on the font."""
+
+    def __init__(self, page: pdfium.PdfPage, text: pdfium.PdfTextPage) -> None:
+        self._place, self._text = _Placed(page), text
+        self._x, self._y = ctypes.c_double(), ctypes.c_double()
+
+    def of(self, letter: _Letter) -> float:
+        raw.FPDFText_GetCharOrigin(self._text, letter.at, self._x, self._y)
+        return self._place.rectangle(self._x.value, self._y.value, self._x.value, self._y.value)[1]
 
 
 class _Placed:

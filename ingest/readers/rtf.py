@@ -18,6 +18,7 @@ from ingest.readers.package import iso_date
 from ingest.readers.parts import Block
 from ingest.readers.rtf_tokens import Token, code_page, code_page_of_font, tokens
 from ingest.readers.tables import join_blocks
+from ingest.readers.text import raised
 
 _TEXTS = {"tab": "\t", "line": "\n", "lbr": "\n", "emdash": "—", "endash": "–", "lquote": "‘", "rquote": "’"}
 _TEXTS |= {"ldblquote": "“", "rdblquote": "”", "bullet": "•", "emspace": " ", "enspace": " ", "qmspace": " "}
@@ -68,6 +69,7 @@ class _State:
     destination: str = ""
     is_silent: bool = False
     is_hidden: bool = False
+    is_raised: bool = False
     skipped_after_unicode: int = 1
     level: int | None = None  # of a heading
     depth: int = 0  # of the table around the paragraph; 0: none
@@ -196,7 +198,7 @@ class _Reader:
     def _add(self, text: str) -> None:
         state = self._state
         if state.destination not in _READ and not state.is_silent and not state.is_hidden:
-            state.flow.texts.append(text)
+            state.flow.texts.append(raised(text) if state.is_raised else text)
             self._value = "" if text.strip() else self._value
         elif state.destination in _READ:
             self._aside.append(text)
@@ -301,8 +303,12 @@ class _Reader:
             self._font_table(word, number)
         elif word in ("deff", "f", "af"):
             self._font(word, number)
+        elif word in ("super", "up"):
+            state.is_raised = number != 0
+        elif word in ("nosupersub", "sub"):
+            state.is_raised = False
         elif word == "plain":
-            state.is_hidden = False
+            state.is_hidden = state.is_raised = False
             state.page = self._fonts.get(self._default_font, self._page)
         elif word in ("v", "deleted", "htmlrtf"):  # htmlrtf: for programs that cannot show HTML
             state.is_hidden = number != 0

@@ -15,7 +15,11 @@ _ACCENTS = dict(zip("`'^\"~=.", "\u0300\u0301\u0302\u0308\u0303\u0304\u0307", st
 _NAMED = {"c": "\u0327", "H": "\u030b", "v": "\u030c", "u": "\u0306", "r": "\u030a", "k": "\u0328", "d": "\u0323"}
 _LETTERS = {"ss": "ß", "o": "ø", "O": "Ø", "l": "ł", "L": "Ł", "ae": "æ", "AE": "Æ", "oe": "œ", "OE": "Œ", "aa": "å"}
 _LETTERS |= {"AA": "Å", "i": "ı", "j": "ȷ"}
-_SKIPPED = r"(?P<skipped>\\[\\$]|(?P<math>\$\$?)(?:[^$\\]|\\.)*+(?P=math))"  # line ends, dollar signs, formulas
+_SKIPPED = r"(?P<skipped>\\[\\$])"  # line ends, dollar signs
+_FORMULAS = "(?:equation|align|alignat|flalign|gather|multline|eqnarray|displaymath|math)"
+_SIGNS_OF_FORMULAS = re.compile(rf"\\(?:begin|end)\{{{_FORMULAS}\*?\}}|\\[\s\S]|\$\$?")
+_ENDS_OF_FORMULAS = {"$": "$", "$$": "$$", r"\[": r"\]", r"\(": r"\)"}
+_MOST_LINES = 200  # of a formula
 # \"u, \"{u}, {\"u}, \c{c}, \c c, {\H o}, \ss{}, {\ss}, \ss followed by a blank. Only \i and \j take a blank.
 _ACCENTED = re.compile(
     _SKIPPED + r"|(?P<open>\{)?\\(?:(?P<sign>[=.]|[`'^\"~]\s?)|(?P<name>[cHvurkd])(?=[\s{\\])\s?)"
@@ -37,15 +41,42 @@ def read_latex(stream: BinaryIO, limits: ReadLimits, charset: str) -> Opened:
 
 def _lettered(lines: Iterable[str]) -> Iterator[str]:
     is_tabbing = False
-    for line in lines:
+    for text, is_formula in _pieces(lines):
         was_tabbing = is_tabbing
-        for match in _TABBING.finditer(line):
+        for match in _TABBING.finditer(text):
             is_tabbing = match["kind"] == "begin"
-        yield line if was_tabbing or is_tabbing else with_letters(line)
+        yield text if is_formula or was_tabbing or is_tabbing else with_letters(text)
+
+
+def _pieces(lines: Iterable[str]) -> Iterator[tuple[str, bool]]:
+    """The text in pieces, and whether each is a formula. An empty line before its end shows that it is none: `5$`."""
+    formula: list[str] = []
+    end = ""  # of the formula
+    for line in lines:
+        at = 0
+        for sign in _SIGNS_OF_FORMULAS.finditer(line):
+            if end and sign[0] == end:
+                yield "".join([*formula, line[at : sign.end()]]), True
+                formula, at, end = [], sign.end(), ""
+            elif not end and (end := _end_of(sign[0])):
+                yield line[at : sign.start()], False
+                at = sign.start()
+        if not end:
+            yield line[at:], False
+            continue
+        formula.append(line[at:])
+        if not line.strip() or len(formula) == _MOST_LINES:
+            yield from ((piece, False) for piece in formula)
+            formula, end = [], ""
+    yield from ((piece, False) for piece in formula)
+
+
+def _end_of(sign: str) -> str:
+    return sign.replace("begin", "end", 1) if sign.startswith(r"\begin") else _ENDS_OF_FORMULAS.get(sign, "")
 
 
 def with_letters(text: str) -> str:
-    """The text with letters in place of the commands that print them. Unknown commands stay."""
+    """A text without formulas, with letters in place of the commands that print them. Unknown commands stay."""
     return _LETTER.sub(lambda match: match["skipped"] or _LETTERS[match["name"]], _ACCENTED.sub(_accented, text))
 
 

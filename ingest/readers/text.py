@@ -162,5 +162,5 @@ def _checked(texts: Iterable[str]) -> Iterator[str]:
         controls += sum(1 for _ in _CONTROLS.finditer(text))
         yield text
     share = max(nuls / max(1, length), controls / max(1, length))
-    if nuls > _MAX_NUL_SHARE * length or controls > _MAX_CONTROL_SHARE * length:
+    if nuls > _MAX_NUL_SHARE * length or controls > max(1, _MAX_CONTROL_SHARE * length):
         raise DocumentError(f"This is not text: {share:.0%} of its characters are control characters. {_HOW_TO_MEND}")

@@ -10,7 +10,7 @@ Tree = Mapping[str, "bytes | Tree"]
 
 _SECTOR, _MINI = 512, 64
 _END, _FREE, _FAT, _NONE = 0xFFFFFFFE, 0xFFFFFFFF, 0xFFFFFFFD, 0xFFFFFFFF
-_TEXT, _BINARY, _TIME, _LONG = 0x001F, 0x0102, 0x0040, 0x0003
+_TEXT, _NARROW_TEXT, _BINARY, _TIME, _LONG = 0x001F, 0x001E, 0x0102, 0x0040, 0x0003
 
 
 def outlook_message(
@@ -21,8 +21,9 @@ def outlook_message(
     rich_text: bytes = b"",
     code_page: int = 0,
     sender: str = "ada@example.org",
-    attachments: Mapping[str, bytes] | None = None,
+    attachments: Mapping[str, bytes | Tree] | None = None,
 ) -> bytes:
+    """`attachments` by name: bytes, or a message as `storage` gives it."""
     properties: dict[int, str | bytes | int] = {0x0037: subject, 0x0C1A: "Ada", 0x0C1F: sender, 0x001A: "IPM.Note"}
     if body:
         properties[0x1000] = body
@@ -32,20 +33,27 @@ def outlook_message(
         properties[0x3FDE] = code_page
     if rich_text:
         properties[0x1009] = rich_text
-    tree: dict[str, bytes | Tree] = dict(_storage(properties, header=32))
-    tree["__recip_version1.0_#00000000"] = _storage({0x3001: "Bob", 0x39FE: "bob@example.org"}, header=8)
+    tree: dict[str, bytes | Tree] = dict(storage(properties, header=32))
+    tree["__recip_version1.0_#00000000"] = storage({0x3001: "Bob", 0x39FE: "bob@example.org"}, header=8)
     for number, (name, data) in enumerate((attachments or {}).items()):
-        tree[f"__attach_version1.0_#{number:08X}"] = _storage({0x3707: name, 0x3701: data}, header=8)
+        if isinstance(data, bytes):
+            attached: dict[str, bytes | Tree] = dict(storage({0x3707: name, 0x3701: data}, header=8))
+        else:
+            attached = {**storage({0x3707: name}, header=8), "__substg1.0_3701000D": data}
+        tree[f"__attach_version1.0_#{number:08X}"] = attached
     return compound_file(tree)
 
 
-def _storage(properties: Mapping[int, str | bytes | int], *, header: int) -> dict[str, bytes]:
+def storage(properties: Mapping[int, str | bytes | int], *, header: int, code_page: str = "") -> dict[str, bytes]:
+    """The properties of a message or of a part of one, by number. With `code_page` its texts are 8-bit texts."""
     streams, table = {}, b"\0" * header
     for number, value in properties.items():
         if isinstance(value, int):
             table += struct.pack("<HHIII", _LONG, number, 6, value, 0)
             continue
         kind, data = (_TEXT, value.encode("utf-16-le")) if isinstance(value, str) else (_BINARY, value)
+        if code_page and isinstance(value, str):
+            kind, data = _NARROW_TEXT, value.encode(code_page)
         streams[f"__substg1.0_{number:04X}{kind:04X}"] = data
         table += struct.pack("<HHIII", kind, number, 6, len(data) + (2 if kind == _TEXT else 0), 0)
     return {**streams, "__properties_version1.0": table}

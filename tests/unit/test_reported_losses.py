@@ -302,6 +302,11 @@ class TestPages:
                 """<iframe srcdoc="<?xml version='1.0' encoding='utf-8'?><html><p>Grüße"></iframe>Text""",
                 "Grüße\n\nText",
             ),
+            (
+                '<div style="visibility:hidden">No<p style="visibility:visible">Shown <b>too</b></p>'
+                '<i style="display:none"><b style="visibility:visible">no</b></i></div>After',
+                "Shown too\n\nAfter",
+            ),
             ('<iframe style="display:none" srcdoc="<p>secret"></iframe>Text', "Text"),
             (
                 'The <img src="a" alt="old harbour"> and <img src="b" alt="IMG_1.jpg"><img alt="">',
@@ -383,6 +388,7 @@ class TestRtf:
             ),
             (r"x\par{\shp{\*\shpinst{\sp{\sn gtextUNICODE}{\sv Draft}}}}\par", "x\n\nDraft"),
             (r"\fromhtml1 {\*\htmltag64 <p>}Shown\htmlrtf \par\htmlrtf0 {\*\htmltag72 </p>}", "Shown"),
+            (r"m{\super 2}, 10\super -3\nosupersub  m, 2{\up6 nd}, CO{\sub 2}", "m², 10⁻³ m, 2nd, CO2"),
             (r"A\htmlrtf not shown\htmlrtf0  B", "A B"),
         ],
     )
@@ -516,6 +522,10 @@ POLISH = "Zażółć gęślą jaźń. Szczebrzeszyn z tego słynie, a Łódź p�
 CZECH = "Příliš žluťoučký kůň úpěl ďábelské ódy. Nechť již hříšné saxofony rozezvučí síň."
 HUNGARIAN = "Árvíztűrő tükörfúrógép. Öt hűtőházból kértünk színhúst."
 RUSSIAN = "Съешь же ещё этих мягких французских булок, да выпей чаю.\n"
+UKRAINIAN = "Хай живе вільна Україна! Її діти їдуть додому, є ґанок.\n"
+JAPANESE = "今日は良い天気ですね。公園に行きましょう。明日も晴れるでしょう。"
+CHINESE = "今天天气很好，我们去公园散步。明天也会是晴天。"
+KOREAN = "오늘은날씨가좋아서공원에갑니다.내일도맑을것입니다."
 GERMAN = "Zwölf Boxkämpfer jagen Viktor über den großen Sylter Deich. Größe, Übung."
 FRENCH = "Dès Noël où un zéphyr haï me vêt de glaçons, je dîne d'exquis rôtis."
 ESTONIAN = "Põdur Zagrebi tšellomängija-följetonist Ciqo külmetas kehvas garaažis. Õhtu, sõber, mõte."
@@ -545,6 +555,74 @@ class TestEncodings:
         assert text_of(data[:41] + b"\0" + data[41:], "a.txt").count("\n") == 3
         assert text_of(b"<html><p>Before\0NUL<p>After", "a.html") == "BeforeNUL\n\nAfter"
 
+    @pytest.mark.parametrize("text", [RUSSIAN * 3, UKRAINIAN * 2])
+    def test_cyrillic_of_old_macs(self, text: str):
+        assert text_of(text.encode("mac-cyrillic"), "a.txt") == text
+
+    @pytest.mark.parametrize("text", [JAPANESE, CHINESE, KOREAN, f"{JAPANESE}\n" * 4])
+    @pytest.mark.parametrize("codec", ["utf-16-le", "utf-16-be"])
+    def test_east_asian_utf16_without_a_mark(self, text: str, codec: str):
+        assert text_of(text.encode(codec), "a.txt") == text
+
+    @pytest.mark.parametrize("codec", ["euc_jp", "cp932"])
+    def test_other_japanese_is_no_utf16_and_no_damaged_utf8(self, codec: str):
+        for text in (JAPANESE, JAPANESE[:7]):
+            assert text_of(text.encode(codec), "a.txt") == text
+        assert text_of(b"Bush hid the facts", "a.txt") == "Bush hid the facts"
+
+    @pytest.mark.parametrize(
+        ("data", "shown"),
+        [
+            (b"Gr\xc3\xb6\xc3\x9fe caf\xe9 noir", "Größe café noir"),
+            ((GERMAN * 3).encode() + b" it\x92s \x93so\x94", GERMAN * 3 + " it’s “so”"),
+            ("Über München…".encode()[:-1] + b" end", "Über München\ufffd end"),
+        ],
+    )
+    def test_stray_bytes_in_utf8(self, data: bytes, shown: str):
+        assert text_of(data, "a.txt") == shown
+        assert text_of(b"<html><meta charset=utf-8><p>" + data, "a.html") == shown
+
+    @pytest.mark.parametrize(
+        ("text", "codec", "declared"),
+        [
+            (GERMAN, "utf-8", "iso-8859-1"),
+            (RUSSIAN, "utf-8", "windows-1252"),
+            (RUSSIAN, "koi8-r", "iso-8859-1"),
+            (RUSSIAN, "cp1251", "iso-8859-1"),
+            (RUSSIAN, "cp1251", "koi8-r"),
+            (JAPANESE, "cp932", "utf-8"),
+            (JAPANESE, "cp932", "iso-2022-jp"),
+            (JAPANESE, "iso-2022-jp", "shift_jis"),
+        ],
+    )
+    def test_declarations_that_the_text_contradicts(self, text: str, codec: str, declared: str):
+        coded = f"{base64.encodebytes(text.encode(codec)).decode()}"
+        found = text_of(mail(coded, f"text/plain; charset={declared}", ENCODED), "a.eml")
+        assert found.endswith(text.strip())
+        assert text_of(f"<meta charset={declared}><p>".encode() + text.encode(codec), "a.html") == text.strip()
+
+    def test_declarations_that_the_text_bears_out(self):
+        for text, codec in ((RUSSIAN.upper(), "koi8-r"), (CZECH, "iso-8859-2"), ("É", "iso-8859-1"), ("ж", "koi8-r")):
+            page = f"<meta charset={codec}><p>".encode() + text.encode(codec)
+            assert text_of(page, "a.html") == text.strip()
+
+    @pytest.mark.parametrize(
+        ("names", "codec"),
+        [
+            (["報告書.txt", "日本語の資料/予算案.txt"], "cp932"),
+            (["中文报告.txt", "预算方案.txt"], "gbk"),
+            (["Отчёт за год.txt", "Бюджет.txt"], "cp866"),
+            (["Größe.txt", "Übersicht.txt", "España.txt"], "cp850"),
+            (["報告書.txt", "Größe.txt"], "utf-8"),
+        ],
+    )
+    def test_names_in_archives_without_a_mark_of_utf8(self, names: list[str], codec: str):
+        packed = [name.encode(codec) for name in names]
+        data = zip_of({"xyz"[number] * len(name): str(number).encode() for number, name in enumerate(packed)})
+        for number, name in enumerate(packed):
+            data = data.replace(b"xyz"[number : number + 1] * len(name), name)
+        assert [line[2:] for line in text_of(data, "a.zip").split("\n") if line.startswith("# ")] == names
+
     def test_estonian_is_not_taken_for_hungarian(self):
         text = ESTONIAN.replace("š", "s").replace("ž", "z")
         assert text_of(text.encode("cp1252"), "a.txt") == text
@@ -565,8 +643,24 @@ class TestEncodings:
             r"b \\i & j \\'A, \= else $\'a \o$ \$5 \'a $$\'a$$ \'e",
             r"b \\i & j \\'A, \= else $\'a \o$ \$5 á $$\'a$$ é",
         ),
+        (
+            "\\'e \\(\\d x\\) \\[\n\\d x \\'a\n\\] \\'e\n"
+            "\\begin{align*}\n\\d t\n\\end{align*}\\'e $a\n\\d x$ 5$ \\'e\n\n\\'e",
+            "é \\(\\d x\\) \\[\n\\d x \\'a\n\\] é\n\\begin{align*}\n\\d t\n\\end{align*}é $a\n\\d x$ 5$ é\n\né",
+        ),
         ("\\begin{tabbing}\nif \\=a\\'b\n\\end{tabbing}\n\\'a", "\\begin{tabbing}\nif \\=a\\'b\n\\end{tabbing}\ná"),
     ],
 )
 def test_accents_of_tex_are_letters(source: str, shown: str):
     assert text_of(source, "a.tex") == shown
+
+
+def test_formulas_that_do_not_end_take_no_square_of_time():
+    for source in (r"\(\begin{align}" * 20_000, r"\[ x" + "\n" * 20_000, "$x" * 50_001):
+        assert text_of(f"\\'e {source}", "a.tex").startswith("é")
+
+
+def test_accents_in_bibliographies():
+    entry = r"@book{a, author = {M{\"u}ller, J{\"{o}}rg and Erd{\H{o}}s}, title = {Caf{\'e} und Stra{\ss}e: {\"O}l}}"
+    shown = "@book{a, author = {Müller, Jörg and Erdős}, title = {Café und Straße: Öl}}"
+    assert text_of(entry, "a.bib") == shown
