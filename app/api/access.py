@@ -123,6 +123,12 @@ def client_address(scope: Scope) -> str:
     return str(scope["client"][0]) if scope.get("client") else ""
 
 
+def credential_of(headers: Headers) -> str | None:
+    """The API key or session token of the headers, unchecked."""
+    key = _sent_key(headers)
+    return session_token(headers) if key is None else key
+
+
 def session_token(headers: Headers) -> str | None:
     return cookie_of(headers, COOKIE)
 
