@@ -328,7 +328,8 @@ def test_long_requests_of_one_client_leave_slots() -> None:
     limits = limits_of(Settings())
     for name in (TEXTS, ANSWERS, OTHERS):
         of_client = limits[name].of_client
-        assert of_client is not None and of_client < limits[name].at_once
+        assert of_client is not None
+        assert of_client < limits[name].at_once
 
 
 @pytest.mark.parametrize(

@@ -162,6 +162,40 @@ def test_the_password_behind_a_session_cannot_be_guessed(application: AccessAppl
     assert client.post("/api/v1/me/password", json=other).status_code == 204
 
 
+def test_a_key_does_not_fill_the_audit_log(application: AccessApplication) -> None:
+    """It has no password to change, and its attempts do not count for its user."""
+    client, body = application.client, {"current": "password of 0", "new": "a new password"}
+    key = application.as_("reader of own")
+    said = [client.post("/api/v1/me/password", json=body, headers=key).status_code for _ in range(15)]
+    assert said == [403] * MAX_FAILURES_OF_ADDRESS + [429] * (15 - MAX_FAILURES_OF_ADDRESS)
+    entries = application.accounts.ledger.audit_entries(actions=["password.refused"])
+    assert len(entries) == MAX_FAILURES_OF_ADDRESS
+    client.post("/login", data={"name": "user-0", "password": "password of 0"})
+    assert client.post("/api/v1/me/password", json=body).status_code == 204
+
+
+def test_a_key_that_is_revoked_twice_is_one_entry(application: AccessApplication) -> None:
+    client = application.client
+    client.post("/login", data={"name": "user-0", "password": "password of 0"})
+    made = client.post("/api/v1/keys", json={}).json()
+    for _ in range(3):
+        assert client.delete(f"/api/v1/keys/{made['id']}").status_code == 204
+    assert len(application.accounts.ledger.audit_entries(actions=["key.revoked"])) == 1
+
+
+def test_what_is_refused_is_no_entry_of_the_audit_log(application: AccessApplication) -> None:
+    client, editor = application.client, application.as_("editor of own")
+    before = application.accounts.ledger.audit_entries()
+    refused = [
+        client.post(f"/api/v1/collections/{OWN}/lens-indexes", json={"lens": "none"}, headers=editor),
+        client.delete(f"/api/v1/collections/{OWN}/lens-indexes?lens=none", headers=editor),
+        client.post(f"/api/v1/collections/{OWN}/rollback", headers=editor),
+        client.post("/api/v1/collections", json={"name": OWN}, headers=editor),
+    ]
+    assert all(400 <= each.status_code < 500 for each in refused), [each.text for each in refused]
+    assert application.accounts.ledger.audit_entries() == before
+
+
 def test_a_new_password_that_is_too_short_is_no_guess(application: AccessApplication) -> None:
     client = application.client
     client.post("/login", data={"name": "user-2", "password": "password of 2"})
