@@ -79,7 +79,7 @@ def judgement_routes(catalog: Catalog) -> APIRouter:
     @routes.delete("", status_code=204)
     def delete_judgement(document_id: str, query: str, instruction: str = "") -> None:
         """Deletes your judgement of a document for a query and an instruction."""
-        judgement = new_judgement(document_id, query=query, instruction=instruction, grade=0)
+        judgement = new_judgement(document_id, query=query, instruction=instruction, grade=0, is_stored=True)
         if not catalog.delete_judgement(judgement):
             raise NotFoundError(f"The document {document_id!r} was not judged for this query and instruction.")
 

@@ -15,7 +15,7 @@ from app.api.bodies import MAX_PUBLIC_BYTES
 from app.documents.library import check_metadata
 from app.errors import InputError
 from app.types.access import Role
-from app.types.documents import MAX_KEY_CHARACTERS, MAX_METADATA_CHARACTERS
+from app.types.documents import MAX_KEY_CHARACTERS, MAX_METADATA_CHARACTERS, Judgement, utc_now
 from embedder.encoder import Encoder
 from embedder.errors import TextError
 from embedder.refinement_steps import MAX_INSTRUCTION_CHARACTERS
@@ -90,6 +90,16 @@ def test_a_judgement_keeps_no_long_texts(application: AccessApplication) -> None
     for long in ({"query": "x" * 100_001}, {"instruction": TOO_LONG}):
         assert post(application, "/api/v1/judgements", {**judgement, **long}).status_code == 422
     assert post(application, "/api/v1/judgements", judgement).status_code == 200
+
+
+def test_a_judgement_of_an_earlier_release_with_a_long_text_can_be_deleted(application: AccessApplication) -> None:
+    catalog = application.application.services.catalog
+    (document,) = catalog.documents(OWN)
+    catalog.save_judgement(Judgement(document.id, "cat", TOO_LONG, 1, "user-1", utc_now()))
+    wanted = {"document_id": document.id, "query": "cat", "instruction": TOO_LONG}
+    answer = application.client.delete("/api/v1/judgements", params=wanted, headers=application.as_("editor of own"))
+    assert answer.status_code == 204
+    assert not any(each.instruction == TOO_LONG for page in catalog.judgement_pages(OWN) for each in page)
 
 
 @pytest.mark.parametrize(
