@@ -8,11 +8,10 @@ from datetime import datetime, timedelta
 from sqlalchemy import and_, bindparam, exists, func, or_, select
 from sqlalchemy.orm import Session, aliased
 
-from app.catalog.jobs import bury, lock_document, lock_job
+from app.catalog.jobs import MAX_LOST_ATTEMPTS, bury, lock_document, lock_job
 from app.catalog.tables import CollectionRow, DocumentRow, JobRow, UtcDateTime, is_running, is_waiting
 from app.types.documents import Job, JobKind, JobPriority, JobState
 
-MAX_LOST_ATTEMPTS = 9  # a killed worker is usually not the job's fault, so allow several
 _WINDOW = 8  # queue rows to scan per small job wanted
 
 # Built once, because every document needs a claim. Each query uses an index, so the queue's length does not matter.

@@ -10,6 +10,7 @@ from app.errors import (
     ConflictError,
     EngineFaultError,
     InputError,
+    NoAnswerError,
     NotFoundError,
     VectorIndexUnavailableError,
     full_disk_reason,
@@ -19,9 +20,15 @@ _FULL = "No space left on device"
 
 
 def unavailable(what: str) -> VectorIndexUnavailableError:
-    return VectorIndexUnavailableError(
-        f"The vector index {what}. Check that Qdrant runs at GIRCSE_QDRANT_URL; without that setting, see edge.log."
-    )
+    return VectorIndexUnavailableError(_unavailable(what))
+
+
+def unanswered(reason: str) -> NoAnswerError:
+    return NoAnswerError(_unavailable(f"does not answer: {reason}"))
+
+
+def _unavailable(what: str) -> str:
+    return f"The vector index {what}. Check that Qdrant runs at GIRCSE_QDRANT_URL; without that setting, see edge.log."
 
 
 def missing(index: str) -> NotFoundError:
