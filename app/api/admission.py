@@ -28,7 +28,7 @@ from app.runtime.metrics import ProcessMetrics
 from app.settings import Settings
 from embedder.lru import LRUCache
 
-SEARCHES, TEXTS, ANSWERS, OTHERS = "searches", "texts", "answers", "others"
+SEARCHES, TEXTS, ANSWERS, OTHERS, STREAMS = "searches", "texts", "answers", "others", "streams"
 # Requests that use the model or the index.
 SEARCH_PATHS = frozenset(
     {
@@ -47,6 +47,8 @@ ANSWER_PATHS = frozenset({"/api/v1/answer"})  # they take as long as a language 
 API_FOLDERS = ("/api/", "/v1/", "/v2/", "/rerank")
 _BURST_FACTOR = 3
 _OTHERS_WAITING_FACTOR, _OTHERS_WAIT_S = 4, 5.0
+# Event streams last for minutes. They hold no thread, but each looks at its job and its rights every second.
+_STREAMS, _STREAMS_OF_CLIENT, _STREAMS_RETRY_S = 256, 32, 5.0
 # Moving average over about the last 1 / weight requests. At twice the capacity 0.6 are refused, at two thirds 0.05.
 _REFUSED_WEIGHT, _REFUSED_MANY = 0.05, 0.3
 _CPU_QUOTA = Path("/sys/fs/cgroup/cpu.max")
@@ -185,7 +187,7 @@ class Admission:
         limits = limits_of(settings)
         self._classes = {name: BoundedSemaphore(name, limit, metrics) for name, limit in limits.items()}
         self._users: LRUCache[str, str] = LRUCache(_KNOWN_CLIENTS)  # by digest of a key or session that was right
-        self._threads = sum(limit.at_once for limit in limits.values()) + _SPARE_THREADS
+        self._threads = sum(limit.at_once for name, limit in limits.items() if name != STREAMS) + _SPARE_THREADS
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -272,6 +274,7 @@ def limits_of(settings: Settings) -> dict[str, ClassLimits]:
         TEXTS: ClassLimits(searches + 1, waiting, burst, wait_s, of_client=searches),
         ANSWERS: ClassLimits(answers + 1, answers, _BURST_FACTOR * answers, wait_s, of_client=answers),
         OTHERS: ClassLimits(others, others_waiting, others_waiting, _OTHERS_WAIT_S, of_client=max(1, others * 3 // 4)),
+        STREAMS: ClassLimits(_STREAMS, 0, 0, _STREAMS_RETRY_S, of_client=_STREAMS_OF_CLIENT),
     }
 
 
@@ -282,9 +285,11 @@ def request_class_of(method: str, path: str) -> str | None:
         return TEXTS
     if path in ANSWER_PATHS and method == "POST":
         return ANSWERS
-    if not path.startswith(API_FOLDERS) or path.endswith("/events"):  # event streams last as long as their job
+    if path == "/mcp":
+        return STREAMS if method == "GET" else None
+    if not path.startswith(API_FOLDERS):
         return None
-    return OTHERS
+    return STREAMS if path.endswith("/events") else OTHERS
 
 
 def has_body(headers: Headers) -> bool:

@@ -139,7 +139,7 @@ def _take_turn(session: Session, now: datetime) -> JobRow | None:
     """
     for priority in JobPriority:
         due = {"now": now, "priority": priority}
-        users = {name: user for name, user in session.execute(_COLLECTIONS_WITH_WORK, due)}
+        users: dict[str, str | None] = dict(session.execute(_COLLECTIONS_WITH_WORK, due).tuples().all())
         for collection in _in_order_of_turns(session, users, now) if users else ():
             row = session.scalar(_DUE, {**due, "collection": collection})
             if row is not None:  # None: other workers took the last ones

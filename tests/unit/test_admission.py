@@ -21,6 +21,7 @@ from app.api.admission import (
     ANSWERS,
     OTHERS,
     SEARCHES,
+    STREAMS,
     TEXTS,
     Admission,
     BoundedSemaphore,
@@ -324,9 +325,18 @@ async def test_clients_are_users_once_their_keys_were_right(path: str) -> None:
     assert clients == ["10.0.0.7"] * 3 + ["user anna"] * 2 + ["10.0.0.7"]
 
 
+async def test_streams_beyond_those_of_a_client_are_refused_at_once() -> None:
+    limits = limits_of(Settings())[STREAMS]
+    places = BoundedSemaphore(STREAMS, limits, ProcessMetrics())
+    for _ in range(limits.of_client or 0):
+        assert await places.acquire("greedy")
+    assert not await places.acquire("greedy")
+    assert await places.acquire("modest")
+
+
 def test_long_requests_of_one_client_leave_slots() -> None:
     limits = limits_of(Settings())
-    for name in (TEXTS, ANSWERS, OTHERS):
+    for name in (TEXTS, ANSWERS, OTHERS, STREAMS):
         of_client = limits[name].of_client
         assert of_client is not None
         assert of_client < limits[name].at_once
@@ -342,9 +352,9 @@ def test_long_requests_of_one_client_leave_slots() -> None:
         ("POST", "/rerank", TEXTS),
         ("GET", "/v2/nothing", OTHERS),
         ("POST", "/mcp", SEARCHES),
-        ("GET", "/mcp", None),
+        ("GET", "/mcp", STREAMS),
         ("POST", "/api/v1/documents", OTHERS),
-        ("GET", "/api/v1/jobs/1/events", None),
+        ("GET", "/api/v1/jobs/1/events", STREAMS),
         ("GET", "/readyz", None),
         ("GET", "/metrics", None),
         ("POST", "/login", None),
