@@ -8,9 +8,9 @@ from __future__ import annotations
 import asyncio
 import math
 import os
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -23,6 +23,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from app.access.hashing import digest
 from app.access.throttle import network_of
 from app.api.access import client_address, credential_of
+from app.api.bodies import GRACE_S
 from app.api.problems import answer_error
 from app.runtime.metrics import ProcessMetrics
 from app.settings import Settings
@@ -52,6 +53,8 @@ _STREAMS, _STREAMS_OF_CLIENT, _STREAMS_RETRY_S = 256, 32, 5.0
 # Moving average over about the last 1 / weight requests. At twice the capacity 0.6 are refused, at two thirds 0.05.
 _REFUSED_WEIGHT, _REFUSED_MANY = 0.05, 0.3
 _CPU_QUOTA = Path("/sys/fs/cgroup/cpu.max")
+_WITHOUT_BODY = frozenset({"GET", "HEAD", "DELETE", "OPTIONS"})  # no such route reads a body
+_SHORT_BYTES = 64 * 1024
 _KNOWN_CLIENTS = 4_096
 _SPARE_THREADS = 24  # for authentication, health and pages
 
@@ -205,7 +208,10 @@ class Admission:
             return
         slot = _Slot(semaphore, client, receive, send)
         async with slot.ending():
-            if has_body(headers) or await slot.enter():
+            is_whole = scope["method"] in _WITHOUT_BODY or not has_body(headers)
+            if not is_whole and is_short(headers):
+                is_whole = await slot.read_ahead()
+            if not is_whole or await slot.enter():
                 await self._app(scope, slot.receive, slot.send)
         if slot.is_refused:
             await refusal(scope["path"], semaphore)(scope, receive, send)
@@ -219,7 +225,9 @@ class _RefusedError(Exception):
 
 
 class _Slot:
-    """The slot of one request. `receive` takes it with the last piece of the body."""
+    """The slot of one request. `receive` takes it with the last piece of the body. Some routes do not read the body, so
+    a short one is read before them.
+    """
 
     def __init__(self, semaphore: BoundedSemaphore, client: str, receive: Receive, send: Send) -> None:
         self._semaphore = semaphore
@@ -227,6 +235,7 @@ class _Slot:
         self._receive = receive
         self._send = send
         self._is_in = False
+        self._ahead: deque[Message] = deque()
         self.is_refused = False
 
     @asynccontextmanager
@@ -244,8 +253,23 @@ class _Slot:
         self.is_refused = not self._is_in
         return self._is_in
 
+    async def read_ahead(self) -> bool:
+        """Read the body, at most _SHORT_BYTES of it. Returns whether it is complete; otherwise `BodyGuard`, which the
+        application has, waits for the rest.
+        """
+        count = 0
+        with suppress(TimeoutError):
+            async with asyncio.timeout(GRACE_S):
+                while count <= _SHORT_BYTES:
+                    message = await self._receive()
+                    self._ahead.append(message)
+                    count += len(message.get("body", b""))
+                    if message["type"] != "http.request" or not message.get("more_body", False):
+                        return True
+        return False
+
     async def receive(self) -> Message:
-        message = await self._receive()
+        message = self._ahead.popleft() if self._ahead else await self._receive()
         is_whole = message["type"] == "http.request" and not message.get("more_body", False)
         if is_whole and not self._is_in and not await self.enter():
             raise _RefusedError
@@ -294,6 +318,12 @@ def request_class_of(method: str, path: str) -> str | None:
 
 def has_body(headers: Headers) -> bool:
     return "transfer-encoding" in headers or headers.get("content-length", "0") != "0"
+
+
+def is_short(headers: Headers) -> bool:
+    """Whether the body may be short: its length is unknown or small."""
+    declared = headers.get("content-length", "0")
+    return not declared.isdecimal() or int(declared[:20]) <= _SHORT_BYTES
 
 
 def refusal(path: str, semaphore: BoundedSemaphore) -> Response:

@@ -334,6 +334,32 @@ async def test_streams_beyond_those_of_a_client_are_refused_at_once() -> None:
     assert await places.acquire("modest")
 
 
+@pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])
+@pytest.mark.parametrize("content", [b"x", None])
+async def test_a_body_that_no_route_reads_gives_no_place(method: str, content: bytes | None) -> None:
+    """None: in pieces, of unknown length."""
+    running, most = 0, 0
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(0.02)
+        running -= 1
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+    async def pieces() -> AsyncIterator[bytes]:
+        yield b"x"
+        yield b"y"
+
+    guarded = Admission(app, settings=Settings(requests_at_once=2), metrics=ProcessMetrics())
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(guarded), base_url="http://test") as client:
+        sent = [client.request(method, "/api/v1/jobs/retry", content=content or pieces()) for _ in range(6)]
+        assert {each.status_code for each in await asyncio.gather(*sent)} == {200}
+    assert most <= 2
+
+
 def test_long_requests_of_one_client_leave_slots() -> None:
     limits = limits_of(Settings())
     for name in (TEXTS, ANSWERS, OTHERS, STREAMS):
