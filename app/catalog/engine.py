@@ -135,19 +135,22 @@ def errors_translated(engine: Engine) -> Iterator[None]:
         if is_damage(error.orig):
             raise damaged(engine, error.orig) from error
         if isinstance(error, DataError):
-            reason = str(error.orig).partition("\n")[0]
-            raise InputError(f"The catalog cannot hold a value of this request: {reason}.") from error
+            raise _unfit(str(error.orig).partition("\n")[0]) from error
         if not isinstance(error, OperationalError):
             raise
         raise unavailable(engine, error.orig or error) from error
     except OverflowError as error:  # of SQLite's driver
-        raise InputError(f"The catalog cannot hold a value of this request: {error}.") from error
+        raise _unfit(error) from error
     except (InterfaceError, PoolTimeoutError) as error:
         raise unavailable(engine, getattr(error, "orig", None) or error) from error
     except (LookupError, ValueError) as error:
         if isinstance(error, GircseError) or not is_altered_value(error):
             raise
         raise damaged(engine, f"a row holds a value that the catalog never writes: {error}") from error
+
+
+def _unfit(reason: object) -> InputError:
+    return InputError(f"The catalog cannot hold a value of this request: {reason}.")
 
 
 def unavailable(engine: Engine, cause: BaseException) -> CatalogUnavailableError:

@@ -20,15 +20,13 @@ _FULL = "No space left on device"
 
 
 def unavailable(what: str) -> VectorIndexUnavailableError:
-    return VectorIndexUnavailableError(_unavailable(what))
+    return VectorIndexUnavailableError(
+        f"The vector index {what}. Check that Qdrant runs at GIRCSE_QDRANT_URL; without that setting, see edge.log."
+    )
 
 
 def unanswered(reason: str) -> NoAnswerError:
-    return NoAnswerError(_unavailable(f"does not answer: {reason}"))
-
-
-def _unavailable(what: str) -> str:
-    return f"The vector index {what}. Check that Qdrant runs at GIRCSE_QDRANT_URL; without that setting, see edge.log."
+    return NoAnswerError(str(unavailable(f"does not answer: {reason}")))
 
 
 def missing(index: str) -> NotFoundError:
