@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from itertools import chain
 from typing import Any, Protocol
 
@@ -25,11 +26,24 @@ class FairQueue:
     def __init__(self, find_queue: Callable[[], Any], *, owner_of: Callable[[str], str]) -> None:
         self._find_queue = find_queue
         self._owner_of = owner_of
+        self._joining: Counter[str] = Counter()  # by user, requests that have not reached Gradio's queue yet
+
+    @contextmanager
+    def joining(self, owner: str) -> Iterator[None]:
+        """The request of a user that adds one event to the queue. Afterwards users take turns anew."""
+        self._joining[owner] += 1
+        try:
+            yield
+        finally:
+            self._joining[owner] -= 1
+            if not self._joining[owner]:
+                del self._joining[owner]
+            self.take_turns()
 
     def has_room(self, owner: str) -> bool:
         waiting = (event for queue in self._queues().values() for event in queue.queue)
         own = (event for event in chain(waiting, self._running()) if self._owner_of(event.session_hash) == owner)
-        return sum(1 for _ in own) < MAX_OF_USER
+        return sum(1 for _ in own) + self._joining[owner] < MAX_OF_USER
 
     def take_turns(self) -> None:
         """Reorder waiting events: the first of each user, then the second of each, and so on. Running ones count."""

@@ -86,15 +86,22 @@ class GradioGuard:
             if not self._is_own_body(body, scope):
                 await _refuse(scope, receive, send)
                 return
-            principal = _principal_of(scope)
-            is_limited = scope["path"] == _JOIN and principal is not None and not principal.is_operator
-            if is_limited and principal is not None and not self._queue.has_room(principal.name):
-                await _too_many()(scope, receive, send)
-                return
-            await self._app(scope, _again(body, receive), _without_cors(send))
-            self._queue.take_turns()
+            if scope["path"] == _JOIN:
+                await self._join(body, scope, receive, send)
+            else:
+                await self._app(scope, _again(body, receive), _without_cors(send))
         else:
             await self._app(scope, receive, _without_cors(send))
+
+    async def _join(self, body: bytes, scope: Scope, receive: Receive, send: Send) -> None:
+        """Without access control everybody is the operator, who is not limited."""
+        principal = _principal_of(scope)
+        name = "" if principal is None else principal.name
+        if principal is not None and not principal.is_operator and not self._queue.has_room(name):
+            await _too_many()(scope, receive, send)
+            return
+        with self._queue.joining(name):
+            await self._app(scope, _again(body, receive), _without_cors(send))
 
     def _is_served(self, path: str) -> bool:
         is_page = (path.rstrip("/") or "/") in self._pages

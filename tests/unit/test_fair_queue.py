@@ -61,6 +61,10 @@ def test_a_user_fills_at_most_a_part_of_the_queue(queue: Any) -> None:
     queue.event_queue_per_concurrency_id["search"].queue += [event("anna-x") for _ in range(half)]
     queue.event_queue_per_concurrency_id["answer"].queue += [event("anna-y", "answer") for _ in range(half - 1)]
     assert fair(queue).has_room("anna")
+    fair_queue = fair(queue)
+    with fair_queue.joining("anna"):
+        assert not fair_queue.has_room("anna")
+    assert fair_queue.has_room("anna")
     queue.active_jobs[0] = [event("anna-z")]
     assert not fair(queue).has_room("anna")
     assert fair(queue).has_room("ben")
