@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import math
 import os
+import re
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
@@ -43,6 +44,7 @@ SEARCH_PATHS = frozenset(
 # Requests that use the model for many texts of their own, up to minutes. In the class of searches, one of them would
 # have all searches refused meanwhile; in its own, the model interrupts it for a search.
 TEXT_PATHS = frozenset({"/v1/embeddings", "/v1/rerank", "/v2/rerank", "/rerank"})
+_TUNING = re.compile("/api/v1/collections/[^/]*/weights")  # a search for each of 200 judged queries
 ANSWER_PATHS = frozenset({"/api/v1/answer"})  # they take as long as a language model writes
 # Pages have a queue of their own; monitoring and logins are never refused.
 API_FOLDERS = ("/api/", "/v1/", "/v2/", "/rerank")
@@ -305,7 +307,7 @@ def limits_of(settings: Settings) -> dict[str, ClassLimits]:
 def request_class_of(method: str, path: str) -> str | None:
     if path in SEARCH_PATHS and method == "POST":
         return SEARCHES
-    if path in TEXT_PATHS and method == "POST":
+    if method == "POST" and (path in TEXT_PATHS or _TUNING.fullmatch(path)):
         return TEXTS
     if path in ANSWER_PATHS and method == "POST":
         return ANSWERS

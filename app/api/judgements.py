@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import chain, islice
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
@@ -63,8 +62,7 @@ def judgement_routes(catalog: Catalog) -> APIRouter:
     ) -> list[Judgement]:
         """Lists judgements of documents of a collection, by people and imports."""
         known = catalog.collection(collection)
-        pages = chain.from_iterable(catalog.judgement_pages(known.name))
-        found = list(islice(pages, offset, offset + limit))
+        found = catalog.judgements(known.name, limit=limit, offset=offset)
         total = sum(each.judgement_count for each in catalog.judgement_sources(known.name))
         note_page(request, response, total=total, offset=offset, count=len(found))
         return found

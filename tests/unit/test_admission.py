@@ -376,6 +376,8 @@ def test_long_requests_of_one_client_leave_slots() -> None:
         ("POST", "/v1/rerank", TEXTS),
         ("POST", "/v2/rerank", TEXTS),
         ("POST", "/rerank", TEXTS),
+        ("POST", "/api/v1/collections/a/weights", TEXTS),
+        ("GET", "/api/v1/collections/a/weights", OTHERS),
         ("GET", "/v2/nothing", OTHERS),
         ("POST", "/mcp", SEARCHES),
         ("GET", "/mcp", STREAMS),
