@@ -13,7 +13,7 @@ from app.access.throttle import MAX_FAILURES_OF_ADDRESS
 from app.api.base_schemas import MAX_PARTS
 from app.api.bodies import MAX_PUBLIC_BYTES
 from app.documents.library import check_metadata
-from app.errors import InputError
+from app.errors import CatalogUnavailableError, InputError
 from app.types.access import Role
 from app.types.documents import MAX_KEY_CHARACTERS, MAX_METADATA_CHARACTERS, Judgement, utc_now
 from embedder.encoder import Encoder
@@ -204,6 +204,27 @@ def test_what_is_refused_is_no_entry_of_the_audit_log(application: AccessApplica
     ]
     assert all(400 <= each.status_code < 500 for each in refused), [each.text for each in refused]
     assert application.accounts.ledger.audit_entries() == before
+
+
+@pytest.mark.parametrize(
+    ("method", "path"), [("POST", "/login"), ("GET", "/feeds/a.atom"), ("GET", "/api/v1/collections")]
+)
+def test_who_has_no_login_learns_no_address_of_the_database(
+    application: AccessApplication, monkeypatch: pytest.MonkeyPatch, method: str, path: str
+) -> None:
+    def fail(*_: Any, **__: Any) -> Any:
+        raise CatalogUnavailableError("The catalog at postgresql://user@10.0.0.5/catalog does not answer.")
+
+    catalog = application.application.services.catalog
+    for name in ("user", "key", "attempts", "web_session"):
+        monkeypatch.setattr(type(catalog.access), name, fail)
+    monkeypatch.setattr(type(catalog.standing), "of_feed", fail)
+    form = {"data": {"name": "anna", "password": "a password"}} if method == "POST" else {}
+    key = {"authorization": "Bearer gk_0123456789ab_" + "x" * 43} if path.startswith("/api") else {}
+    answer = application.client.request(method, path, headers=key, **form)
+    assert answer.status_code == 503
+    assert "10.0.0.5" not in answer.text
+    assert int(answer.headers["retry-after"]) > 0
 
 
 def test_a_new_password_that_is_too_short_is_no_guess(application: AccessApplication) -> None:
