@@ -217,6 +217,14 @@ class VectorIndexUnavailableError(UnavailableError):
     pass
 
 
+class NoAnswerError(VectorIndexUnavailableError):
+    """The engine hangs, has ended, or cannot be reached."""
+
+
+class UnansweredWriteError(NoAnswerError):
+    """The engine answered until this write of a document, which may be the cause."""
+
+
 class EngineFaultError(VectorIndexUnavailableError):
     """The engine responds with an internal error, temporarily or because its stored data is damaged."""
 

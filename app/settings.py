@@ -258,7 +258,8 @@ class Settings(LogSettings, QdrantSettings, OidcSettings, AnswerSettings, Source
         default=None,
         ge=1,
         le=1_024,
-        description="Concurrent searches, and besides as many requests for embeddings or reranking. Up to three times "
+        description="Concurrent searches, and besides as many requests of each client for embeddings or reranking, in "
+        "all one more. Up to three times "
         "as many wait, or half as many once many were refused; the rest get status 429. Default: 1; with an embedding "
         "server one per two cores, or about 16 if that server has a GPU.",
     )
@@ -266,7 +267,10 @@ class Settings(LogSettings, QdrantSettings, OidcSettings, AnswerSettings, Source
         default=1, gt=0, le=60, description="Seconds after which a waiting search gets status 429."
     )
     requests_at_once: int | None = Field(
-        default=None, ge=1, le=1_024, description="Other concurrent requests to the API. Default: 16 or more."
+        default=None,
+        ge=1,
+        le=1_024,
+        description="Other concurrent requests to the API, three quarters of them of one client. Default: 16 or more.",
     )
     worker_metrics_port: int | None = Field(
         default=None,

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from uuid import UUID
 
 import numpy as np
 
+from app.errors import NoAnswerError, UnansweredWriteError
 from app.ports.parts import Embedder, LensIndexing, VectorIndex
 from app.types.chunk_text import with_context
 from app.types.documents import Chunk, Collection, Point
@@ -143,7 +145,8 @@ class PointWriter:
         ]
         if points:
             self._before_write()
-            self._lens_indexing.upsert(self._collection, points)
+            with _suspected():
+                self._lens_indexing.upsert(self._collection, points)
         self._embedded.update(chunk.document_id for chunk, _ in self._new)
         self._new.clear()
 
@@ -154,7 +157,8 @@ class PointWriter:
         payloads = {chunk.id: payload for chunk, payload in self._kept if chunk.document_id in held}
         if payloads:
             self._before_write()
-            self._index.set_payloads(self._name, payloads)
+            with _suspected():
+                self._index.set_payloads(self._name, payloads)
         self._reused.update(chunk.document_id for chunk, _ in self._kept)
         self._kept.clear()
 
@@ -162,6 +166,15 @@ class PointWriter:
         if ids:
             self._index.delete_points(self._name, ids)
             ids.clear()
+
+
+@contextmanager
+def _suspected() -> Iterator[None]:
+    """Marks a write that gets no answer: the engine has answered `_present_points` before."""
+    try:
+        yield
+    except NoAnswerError as error:
+        raise UnansweredWriteError(str(error)) from error
 
 
 def _present_points(index: VectorIndex, name: str, document_ids: Sequence[str]) -> dict[str, PresentPoints]:

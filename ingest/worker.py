@@ -12,7 +12,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
 
-from app.errors import GircseError, LeaseLostError, UnavailableError
+from app.errors import GircseError, LeaseLostError, UnansweredWriteError, UnavailableError
 from app.ports.ledger import JobListener, Ledger
 from app.ports.observer import SILENT, Observer
 from app.types.documents import Job, JobKind
@@ -202,7 +202,7 @@ class Worker:
                 self._catalog.release(job)
                 return True
             log.warning("Job %s is postponed: %s", job.id, error)
-            self._catalog.release(job, reason=str(error))
+            self._catalog.release(job, reason=str(error), is_suspect=isinstance(error, UnansweredWriteError))
             return False
         except GircseError as error:  # the message is for the user, and a retry would not help
             log.warning("Job %s failed: %s", job.id, error)

@@ -21,6 +21,7 @@ from ui.compare_page import build_compare_page
 from ui.contract import ABOUT, COMPARE, DOCUMENTS, EVALUATE, SAVED, SEARCH, AboutInfo, Example, PageLink, PageParts
 from ui.documents_page import build_documents_page
 from ui.evaluate_page import build_evaluate_page
+from ui.fair_queue import FairQueue
 from ui.gradio_guard import GradioGuard, QueueSessions
 from ui.inputs import check_inputs
 from ui.language import AUTOMATIC, ENGLISH, languages, speaking
@@ -130,7 +131,8 @@ def mount_pages(api: FastAPI, pages: Site, *, language: str = AUTOMATIC) -> Fast
     assert isinstance(mounted, Mount)
     assert isinstance(mounted.app, FastAPI)
     mounted.app.user_middleware.append(Middleware(Translated, media_type="text/html", rewrite=name_language))
-    mounted.app.add_middleware(GradioGuard, pages=[link.path for link, _ in PAGES], sessions=sessions)
+    queue = FairQueue(lambda: site._queue, owner_of=sessions.owner_of)
+    mounted.app.add_middleware(GradioGuard, pages=[link.path for link, _ in PAGES], sessions=sessions, queue=queue)
     api.add_middleware(Translated, media_type="application/problem+json", rewrite=translate_problem)
     api.add_middleware(LanguageOfRequest, default=language)
     return api

@@ -15,6 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.types.access import Principal
 from app.types.shared_files import SHARED_FILES
+from ui.fair_queue import MAX_OF_USER, FairQueue
 from ui.language import _
 from ui.missing_page import render_missing_page
 
@@ -55,12 +56,18 @@ class QueueSessions:
                 del self._owners[next(iter(self._owners))]
         return owner == asking
 
+    def owner_of(self, session: str) -> str:
+        """The name of the user whose session this is; "" if it is unknown."""
+        with self._lock:
+            return self._owners.get(session, "").partition("/")[0]
+
 
 class GradioGuard:
     """Middleware of Gradio's application only; routes of the API do not pass it."""
 
-    def __init__(self, app: ASGIApp, *, pages: Collection[str], sessions: QueueSessions) -> None:
+    def __init__(self, app: ASGIApp, *, pages: Collection[str], sessions: QueueSessions, queue: FairQueue) -> None:
         self._app = app
+        self._queue = queue
         self._pages = frozenset({"/", *(f"/{page.strip('/')}" for page in pages)})
         self._sessions = sessions
 
@@ -79,9 +86,22 @@ class GradioGuard:
             if not self._is_own_body(body, scope):
                 await _refuse(scope, receive, send)
                 return
-            await self._app(scope, _again(body, receive), _without_cors(send))
+            if scope["path"] == _JOIN:
+                await self._join(body, scope, receive, send)
+            else:
+                await self._app(scope, _again(body, receive), _without_cors(send))
         else:
             await self._app(scope, receive, _without_cors(send))
+
+    async def _join(self, body: bytes, scope: Scope, receive: Receive, send: Send) -> None:
+        """Without access control everybody is the operator, who is not limited."""
+        principal = _principal_of(scope)
+        name = "" if principal is None else principal.name
+        if principal is not None and not principal.is_operator and not self._queue.has_room(name):
+            await _too_many()(scope, receive, send)
+            return
+        with self._queue.joining(name):
+            await self._app(scope, _again(body, receive), _without_cors(send))
 
     def _is_served(self, path: str) -> bool:
         is_page = (path.rstrip("/") or "/") in self._pages
@@ -157,6 +177,12 @@ def _refusal() -> JSONResponse:
 
 def _too_long() -> JSONResponse:
     return _problem(413, "Content Too Large", _("The fields of this page hold more than 4 MB. Shorten them."))
+
+
+def _too_many() -> JSONResponse:
+    answer = _problem(429, "Too Many Requests", f"At most {MAX_OF_USER} actions of one user run or wait at a time.")
+    answer.headers["Retry-After"] = "1"
+    return answer
 
 
 def _problem(status: int, title: str, detail: str) -> JSONResponse:

@@ -125,7 +125,8 @@ class AccountService:
         """
         principal = self.me()
         if principal.key_id is not None:
-            raise self._refused_password(principal)
+            with self._passwords.attempt(f"key {principal.key_id}"):  # its own counter: it must not lock out its user
+                raise self._refused_password(principal)
         with self._passwords.attempt(principal.name):
             if not self._accounts.has_password(principal.name, current):
                 raise self._refused_password(principal)
@@ -134,7 +135,7 @@ class AccountService:
         self._authorizer.note_done("password.changed", principal.name)
 
     def _refused_password(self, principal: Principal) -> ForbiddenError:
-        self._authorizer.note("password.refused", principal.name)
+        self._authorizer.note_refused("password.refused", principal.name)
         return ForbiddenError(
             "The current password is wrong, or you use an API key. Only users change their own password."
         )
@@ -251,7 +252,8 @@ class AccountService:
         if key is None:
             raise NotFoundError(f"No key with the id {key_id!r}. `gircse keys list` shows all keys.")
         self._ledger.revoke_key(key_id)
-        self._authorizer.note_done("key.revoked", key_id, {"user": key.user})
+        if key.revoked_at is None:
+            self._authorizer.note_done("key.revoked", key_id, {"user": key.user})
 
     def _within_or_own(self, principal: Principal, name: str) -> User:
         """A key may have fewer rights than its owner, but may create keys for the owner: they get no more rights

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from app.access import audit
-from app.errors import ForbiddenError, LoginRequiredError, UnknownCollectionError
+from app.errors import (
+    CatalogUnavailableError,
+    ForbiddenError,
+    GircseError,
+    LoginRequiredError,
+    UnknownCollectionError,
+)
 from app.types.access import AuditEntry, Principal, Role, current_principal
 from app.types.documents import CountedCollection, utc_now
 
 if TYPE_CHECKING:  # avoids importing SQL
     from app.catalog import SqlCatalog
+
+_UNAVAILABLE = 500  # from here on a status does not say that nothing was done
 
 
 def without_hidden(error: UnknownCollectionError, principal: Principal) -> UnknownCollectionError:
@@ -76,9 +84,23 @@ class Authorizer:
         names = (collection.name for collection in self._catalog.uncounted_collections())
         return frozenset(filter(principal.covers, names))
 
-    def note(self, action: str, subject: str, detail: Mapping[str, str] | None = None) -> None:
-        """Add an entry to the audit log in the caller's name, before the operation."""
-        self._catalog.access.note(self._entry(action, subject, detail))
+    @contextmanager
+    def noting(self, action: str, subject: str, detail: Mapping[str, str] | None = None) -> Iterator[None]:
+        """Add an entry to the audit log in the caller's name before the block, which does the operation. If the block
+        refuses it (a status of 4xx), the entry is taken back: a log of refusals would be false, and without bound.
+        """
+        ids = self._catalog.access.note(self._entry(action, subject, detail))
+        try:
+            yield
+        except GircseError as error:
+            if error.status < _UNAVAILABLE:
+                with suppress(CatalogUnavailableError):
+                    self._catalog.access.take_back(ids)
+            raise
+
+    def note_refused(self, action: str, subject: str) -> None:
+        """Add an entry for an attempt. The caller limits their number."""
+        self._catalog.access.note(self._entry(action, subject, None))
 
     def note_done(self, action: str, subject: str, detail: Mapping[str, str] | None = None) -> None:
         """As `note`, after the operation, which must not fail any more."""

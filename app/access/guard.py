@@ -45,8 +45,8 @@ class Audit:
     """An audit log entry: the event, the argument used as its subject, and the arguments used as its details. The
     detail `collection` is the first collection of the call, even if no argument names it.
 
-    The entry is written before the call, so that no action goes unrecorded; with `after`, it is written after the call
-    if `applied` accepts the result.
+    The entry is written before the call, so that no action goes unrecorded, and taken back if the call is refused; with
+    `after`, it is written after the call if `applied` accepts the result.
     """
 
     event: str
@@ -164,9 +164,7 @@ def _checked(function: Callable[..., Any], rule: Rule, access: Access) -> Callab
     authorizer, parameters = access.authorizer, signature(function)
     collections_of = _collections(rule.subjects, parameters, access)
     given = [(_Argument(parameters, name), make) for name, make in rule.give.items()]
-    write = authorizer.note_done if rule.audit is not None and rule.audit.after else authorizer.note
-    note = _note(rule.audit, parameters, write)
-    notes_before = rule.audit is not None and not rule.audit.after
+    entry_of = _entry(rule.audit, parameters)
 
     def checked(*args: Any, **keywords: Any) -> Any:
         names = collections_of(args, keywords)
@@ -176,11 +174,15 @@ def _checked(function: Callable[..., Any], rule: Rule, access: Access) -> Callab
             handed_on: tuple[tuple[Any, ...], Mapping[str, Any]] = (args, keywords)
             for argument, make in given:
                 handed_on = argument.replace(*handed_on, make(access, argument.of(*handed_on)))
-            if notes_before:
-                note(names, args, keywords)
-            result = function(*handed_on[0], **handed_on[1])
-            if rule.audit is not None and rule.audit.after and rule.audit.applied(result):
-                note(names, args, keywords)
+            if rule.audit is None:
+                result = function(*handed_on[0], **handed_on[1])
+            elif rule.audit.after:
+                result = function(*handed_on[0], **handed_on[1])
+                if rule.audit.applied(result):
+                    authorizer.note_done(*entry_of(names, args, keywords))
+            else:
+                with authorizer.noting(*entry_of(names, args, keywords)):
+                    result = function(*handed_on[0], **handed_on[1])
         if isinstance(result, GeneratorType):
             return _items(result, principal)
         return result
@@ -213,21 +215,24 @@ def _collections(
     return collections_of
 
 
-def _note(
-    audit: Audit | None, parameters: Signature, write: Callable[[str, str, Mapping[str, str]], None]
-) -> Callable[[tuple[str, ...], tuple[Any, ...], Mapping[str, Any]], None]:
+def _entry(
+    audit: Audit | None, parameters: Signature
+) -> Callable[[tuple[str, ...], tuple[Any, ...], Mapping[str, Any]], tuple[str, str, Mapping[str, str]]]:
+    """Returns a function that gives event, subject and details of a call."""
     if audit is None:
-        return lambda names, args, keywords: None
+        return lambda names, args, keywords: ("", "", {})
     subject = _Argument(parameters, audit.subject)
     arguments = {name: _Argument(parameters, name) for name in audit.detail if name != "collection"}
 
-    def note(names: tuple[str, ...], args: tuple[Any, ...], keywords: Mapping[str, Any]) -> None:
+    def entry(
+        names: tuple[str, ...], args: tuple[Any, ...], keywords: Mapping[str, Any]
+    ) -> tuple[str, str, Mapping[str, str]]:
         detail = {
             name: names[0] if name == "collection" else arguments[name].of(args, keywords) for name in audit.detail
         }
-        write(audit.event, subject.of(args, keywords), detail)
+        return audit.event, subject.of(args, keywords), detail
 
-    return note
+    return entry
 
 
 def _require_scope(principal: Principal, scope: Scope) -> None:

@@ -285,6 +285,7 @@ CATALOG: Rules = {
     # Judgements
     "save_judgement": Rule(EDITOR, BY_JUDGEMENT, give={"judgement": in_own_name}),
     "delete_judgement": Rule(EDITOR, BY_JUDGEMENT, give={"judgement": in_own_name}),
+    "judgements": READS_ONE,
     "judgement_pages": READS_ONE,
     "judgement_sources": READS_ONE,
 }

@@ -48,18 +48,18 @@ class SourceService:
             raise ForbiddenError("Only the operator may add repositories on this machine's own disks.")
         if options.credentials:
             self._credentials.find(options.credentials, user=principal.name, address=address)
-        self._authorizer.note("source.added", collection, {"address": address})
-        return self._catalog.sources.add(
-            collection, kind, address, every=every, removes=removes, owner=principal.name, options=options
-        )
+        with self._authorizer.noting("source.added", collection, {"address": address}):
+            return self._catalog.sources.add(
+                collection, kind, address, every=every, removes=removes, owner=principal.name, options=options
+            )
 
     def credentials(self) -> list[str]:
         return self._credentials.names_for(self._authorizer.require_role().name)
 
     def delete(self, source_id: str) -> None:
         source = self._catalog.sources.get(source_id)
-        self._authorizer.note("source.deleted", source.collection, {"address": source.address})
-        self._catalog.sources.delete(source.id)
+        with self._authorizer.noting("source.deleted", source.collection, {"address": source.address}):
+            self._catalog.sources.delete(source.id)
 
     def hurry(self, source_id: str) -> RecurringSource:
         return self._catalog.sources.hurry(source_id)

@@ -12,7 +12,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.access.logins import Logins
-from app.api.problems import answer_error, set_retry_after
+from app.api.problems import answer_error, detail_for, set_retry_after
 from app.api.watched_streams import WatchedStream
 from app.errors import GircseError, LoginRequiredError, ThrottledError
 from app.oidc_settings import CALLBACK
@@ -123,6 +123,12 @@ def client_address(scope: Scope) -> str:
     return str(scope["client"][0]) if scope.get("client") else ""
 
 
+def credential_of(headers: Headers) -> str | None:
+    """The API key or session token of the headers, unchecked."""
+    key = _sent_key(headers)
+    return session_token(headers) if key is None else key
+
+
 def session_token(headers: Headers) -> str | None:
     return cookie_of(headers, COOKIE)
 
@@ -155,7 +161,7 @@ def _refusal(error: GircseError, scope: Scope) -> Response:
         wanted = quote(f"{path}?{query}" if query else path, safe="")
         return RedirectResponse(f"{LOGIN}?next={wanted}", 303, headers={"Cache-Control": "no-store"})
     code = "too_many_attempts" if isinstance(error, ThrottledError) else None
-    response = answer_error(path, error.status, str(error), code=code)
+    response = answer_error(path, error.status, detail_for(scope, error), code=code)
     if isinstance(error, LoginRequiredError):
         response.headers["WWW-Authenticate"] = "Bearer"
     set_retry_after(response, error)

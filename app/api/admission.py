@@ -8,9 +8,12 @@ from __future__ import annotations
 import asyncio
 import math
 import os
+import re
+from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 
 import anyio.to_thread
@@ -18,11 +21,16 @@ from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from app.access.hashing import digest
+from app.access.throttle import network_of
+from app.api.access import client_address, credential_of
+from app.api.bodies import GRACE_S
 from app.api.problems import answer_error
 from app.runtime.metrics import ProcessMetrics
 from app.settings import Settings
+from embedder.lru import LRUCache
 
-SEARCHES, TEXTS, ANSWERS, OTHERS = "searches", "texts", "answers", "others"
+SEARCHES, TEXTS, ANSWERS, OTHERS, STREAMS = "searches", "texts", "answers", "others", "streams"
 # Requests that use the model or the index.
 SEARCH_PATHS = frozenset(
     {
@@ -36,14 +44,20 @@ SEARCH_PATHS = frozenset(
 # Requests that use the model for many texts of their own, up to minutes. In the class of searches, one of them would
 # have all searches refused meanwhile; in its own, the model interrupts it for a search.
 TEXT_PATHS = frozenset({"/v1/embeddings", "/v1/rerank", "/v2/rerank", "/rerank"})
+_TUNING = re.compile("/api/v1/collections/[^/]*/weights")  # a search for each of 200 judged queries
 ANSWER_PATHS = frozenset({"/api/v1/answer"})  # they take as long as a language model writes
 # Pages have a queue of their own; monitoring and logins are never refused.
 API_FOLDERS = ("/api/", "/v1/", "/v2/", "/rerank")
 _BURST_FACTOR = 3
 _OTHERS_WAITING_FACTOR, _OTHERS_WAIT_S = 4, 5.0
+# Event streams last for minutes. They hold no thread, but each looks at its job and its rights every second.
+_STREAMS, _STREAMS_OF_CLIENT, _STREAMS_RETRY_S = 256, 32, 5.0
 # Moving average over about the last 1 / weight requests. At twice the capacity 0.6 are refused, at two thirds 0.05.
 _REFUSED_WEIGHT, _REFUSED_MANY = 0.05, 0.3
 _CPU_QUOTA = Path("/sys/fs/cgroup/cpu.max")
+_WITHOUT_BODY = frozenset({"GET", "HEAD", "DELETE", "OPTIONS"})  # no such route reads a body
+_SHORT_BYTES = 64 * 1024
+_KNOWN_CLIENTS = 4_096
 _SPARE_THREADS = 24  # for authentication, health and pages
 
 
@@ -53,52 +67,112 @@ class ClassLimits:
     waiting: int
     burst: int  # limit of waiting requests while few were refused lately; otherwise `waiting`
     wait_s: float
+    of_client: int | None = None  # at once, of one client; None for no limit
+
+
+@dataclass(eq=False, slots=True)
+class _Waiting:
+    client: str
+    answer: asyncio.Future[bool]  # True: it has a slot; False: it is refused
+
+    @property
+    def has_slot(self) -> bool:
+        return self.answer.done() and not self.answer.cancelled() and self.answer.result()
 
 
 class BoundedSemaphore:
-    """The slots of one request class and a bounded FIFO queue for them. Use it from one event loop only."""
+    """The slots of one request class and a bounded queue for them, shared fairly among clients. Use it from one event
+    loop only.
+
+    The next slot goes to the client with the fewest requests in flight, then to the one that has waited longest since
+    its last slot. In a full queue a request takes the place of the latest one of a client with more requests.
+    """
 
     def __init__(self, name: str, limits: ClassLimits, metrics: ProcessMetrics) -> None:
         self.name = name
         self.limits = limits
         self._metrics = metrics
-        self._slots = asyncio.Semaphore(limits.at_once)
-        self._waiting = self._in_flight = 0
+        self._queue: list[_Waiting] = []
+        self._in_flight: Counter[str] = Counter()  # by client
+        self._served: LRUCache[str, int] = LRUCache(_KNOWN_CLIENTS)  # by client, the number of its last slot
+        self._numbers = count(1)
         self._refused_share = 0.0
-        metrics.request_class(name, waiting=lambda: self._waiting, in_flight=lambda: self._in_flight)
+        metrics.request_class(name, waiting=lambda: len(self._queue), in_flight=self._in_flight.total)
 
-    def refuses(self) -> bool:
-        """Whether the queue has no room for one more request. If so, that request is counted as refused.
+    def refuses(self, client: str = "") -> bool:
+        """Whether the queue has no room for one more request of the client. If so, that request is counted as refused.
 
         The queue is long enough for a burst. Under lasting overload it would always be full and only add delay, so it
         is shorter once many requests were refused.
         """
-        most = self.limits.waiting if self._refused_share > _REFUSED_MANY else self.limits.burst
-        is_full = self._slots.locked() and self._waiting >= most
-        if is_full:
+        refuses = self._is_full(client) and self._latest_of_largest(client) is None
+        if refuses:
             self._note(is_refused=True)
-        return is_full
+        return refuses
 
-    async def acquire(self) -> bool:
+    async def acquire(self, client: str = "") -> bool:
         """Wait for a slot, at most `wait_s`. After True call `release`; False means that the request is refused."""
-        if self.refuses():
+        if self.refuses(client):
             return False
-        self._waiting += 1
+        if self._is_full(client) and (latest := self._latest_of_largest(client)) is not None:
+            self._queue.remove(latest)
+            latest.answer.set_result(False)
+            self._note(is_refused=True)
+        own = _Waiting(client, asyncio.get_running_loop().create_future())
+        self._queue.append(own)
+        self._hand_out()
         try:
             async with asyncio.timeout(self.limits.wait_s):
-                await self._slots.acquire()
+                await own.answer
         except TimeoutError:
-            self._note(is_refused=True)
-            return False
+            own.answer.cancel()
+            self._note(is_refused=not own.has_slot)
+        except BaseException:
+            own.answer.cancel()
+            if own.has_slot:
+                self.release(client)
+            raise
         finally:
-            self._waiting -= 1
-        self._in_flight += 1
-        self._note(is_refused=False)
-        return True
+            if own in self._queue:
+                self._queue.remove(own)
+        return own.has_slot
 
-    def release(self) -> None:
-        self._in_flight -= 1
-        self._slots.release()
+    def release(self, client: str = "") -> None:
+        self._in_flight[client] -= 1
+        if self._in_flight[client] <= 0:
+            del self._in_flight[client]
+        self._hand_out()
+
+    def _hand_out(self) -> None:
+        """Give free slots to waiting requests."""
+        while self._in_flight.total() < self.limits.at_once:
+            entitled = [each for each in self._waiting() if self._has_room(each.client)]
+            if not entitled:
+                return
+            chosen = min(entitled, key=lambda each: (self._in_flight[each.client], self._served.get(each.client) or 0))
+            self._queue.remove(chosen)
+            self._in_flight[chosen.client] += 1
+            self._served.keep({chosen.client: next(self._numbers)})
+            self._note(is_refused=False)
+            chosen.answer.set_result(True)
+
+    def _waiting(self) -> list[_Waiting]:
+        return [each for each in self._queue if not each.answer.done()]  # without those that are just being cancelled
+
+    def _has_room(self, client: str) -> bool:
+        return self.limits.of_client is None or self._in_flight[client] < self.limits.of_client
+
+    def _is_full(self, client: str) -> bool:
+        most = self.limits.waiting if self._refused_share > _REFUSED_MANY else self.limits.burst
+        has_slot = self._in_flight.total() < self.limits.at_once and self._has_room(client)
+        return not has_slot and len(self._queue) >= most
+
+    def _latest_of_largest(self, client: str) -> _Waiting | None:
+        """The latest waiting request of the client with the most requests, if those are more than this client has with
+        one more."""
+        requests = self._in_flight + Counter(each.client for each in self._queue)
+        waiting = [each for each in self._waiting() if requests[each.client] > requests[client] + 1]
+        return max(reversed(waiting), key=lambda each: requests[each.client], default=None)
 
     def _note(self, *, is_refused: bool) -> None:
         self._refused_share += _REFUSED_WEIGHT * (is_refused - self._refused_share)
@@ -109,14 +183,16 @@ class BoundedSemaphore:
 class Admission:
     """Middleware that gives each request a slot of its class once its body has arrived: slow clients hold no slot.
 
-    Mount it before authentication, which costs more than a refusal.
+    Mount it before authentication, which costs more than a refusal. So a client is the user whose key or session was
+    right before, and otherwise the network of the address.
     """
 
     def __init__(self, app: ASGIApp, *, settings: Settings, metrics: ProcessMetrics) -> None:
         self._app = app
         limits = limits_of(settings)
         self._classes = {name: BoundedSemaphore(name, limit, metrics) for name, limit in limits.items()}
-        self._threads = sum(limit.at_once for limit in limits.values()) + _SPARE_THREADS
+        self._users: LRUCache[str, str] = LRUCache(_KNOWN_CLIENTS)  # by digest of a key or session that was right
+        self._threads = sum(limit.at_once for name, limit in limits.items() if name != STREAMS) + _SPARE_THREADS
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -126,16 +202,24 @@ class Admission:
         if name is None:
             await self._app(scope, receive, send)
             return
-        semaphore = self._classes[name]
-        if semaphore.refuses():
+        semaphore, headers = self._classes[name], Headers(scope=scope)
+        credential = digest(credential_of(headers) or "")
+        client = self._users.get(credential) or network_of(client_address(scope))
+        if semaphore.refuses(client):
             await refusal(scope["path"], semaphore)(scope, receive, send)
             return
-        slot = _Slot(semaphore, receive, send)
+        slot = _Slot(semaphore, client, receive, send)
         async with slot.ending():
-            if has_body(Headers(scope=scope)) or await slot.enter():
+            is_whole = scope["method"] in _WITHOUT_BODY or not has_body(headers)
+            if not is_whole and is_short(headers):
+                is_whole = await slot.read_ahead()
+            if not is_whole or await slot.enter():
                 await self._app(scope, slot.receive, slot.send)
         if slot.is_refused:
             await refusal(scope["path"], semaphore)(scope, receive, send)
+        principal = scope.get("state", {}).get("principal")
+        if principal is not None and not principal.is_operator:
+            self._users.keep({credential: f"user {principal.name}"})
 
 
 class _RefusedError(Exception):
@@ -143,13 +227,17 @@ class _RefusedError(Exception):
 
 
 class _Slot:
-    """The slot of one request. `receive` takes it with the last piece of the body."""
+    """The slot of one request. `receive` takes it with the last piece of the body. Some routes do not read the body, so
+    a short one is read before them.
+    """
 
-    def __init__(self, semaphore: BoundedSemaphore, receive: Receive, send: Send) -> None:
+    def __init__(self, semaphore: BoundedSemaphore, client: str, receive: Receive, send: Send) -> None:
         self._semaphore = semaphore
+        self._client = client
         self._receive = receive
         self._send = send
         self._is_in = False
+        self._ahead: deque[Message] = deque()
         self.is_refused = False
 
     @asynccontextmanager
@@ -160,15 +248,30 @@ class _Slot:
             pass
         finally:
             if self._is_in:
-                self._semaphore.release()
+                self._semaphore.release(self._client)
 
     async def enter(self) -> bool:
-        self._is_in = await self._semaphore.acquire()
+        self._is_in = await self._semaphore.acquire(self._client)
         self.is_refused = not self._is_in
         return self._is_in
 
+    async def read_ahead(self) -> bool:
+        """Read the body, at most _SHORT_BYTES of it. Returns whether it is complete; otherwise `BodyGuard`, which the
+        application has, waits for the rest.
+        """
+        count = 0
+        with suppress(TimeoutError):
+            async with asyncio.timeout(GRACE_S):
+                while count <= _SHORT_BYTES:
+                    message = await self._receive()
+                    self._ahead.append(message)
+                    count += len(message.get("body", b""))
+                    if message["type"] != "http.request" or not message.get("more_body", False):
+                        return True
+        return False
+
     async def receive(self) -> Message:
-        message = await self._receive()
+        message = self._ahead.popleft() if self._ahead else await self._receive()
         is_whole = message["type"] == "http.request" and not message.get("more_body", False)
         if is_whole and not self._is_in and not await self.enter():
             raise _RefusedError
@@ -189,28 +292,40 @@ def limits_of(settings: Settings) -> dict[str, ClassLimits]:
     searches = settings.searches_at_once or (1 if settings.embedder_url is None else max(1, cores // 2))
     answers = searches + settings.answers_at_once
     others = settings.requests_at_once or max(16, 2 * cores)
+    wait_s, waiting, burst = settings.search_wait_s, max(1, searches // 2), _BURST_FACTOR * searches
+    others_waiting = _OTHERS_WAITING_FACTOR * others
+    # Texts, answers and pages to fetch may take minutes, so one client leaves slots of them for others.
     return {
-        SEARCHES: ClassLimits(searches, max(1, searches // 2), _BURST_FACTOR * searches, settings.search_wait_s),
-        TEXTS: ClassLimits(searches, max(1, searches // 2), _BURST_FACTOR * searches, settings.search_wait_s),
-        ANSWERS: ClassLimits(answers, answers, _BURST_FACTOR * answers, settings.search_wait_s),
-        OTHERS: ClassLimits(others, _OTHERS_WAITING_FACTOR * others, _OTHERS_WAITING_FACTOR * others, _OTHERS_WAIT_S),
+        SEARCHES: ClassLimits(searches, waiting, burst, wait_s),
+        TEXTS: ClassLimits(searches + 1, waiting, burst, wait_s, of_client=searches),
+        ANSWERS: ClassLimits(answers + 1, answers, _BURST_FACTOR * answers, wait_s, of_client=answers),
+        OTHERS: ClassLimits(others, others_waiting, others_waiting, _OTHERS_WAIT_S, of_client=max(1, others * 3 // 4)),
+        STREAMS: ClassLimits(_STREAMS, 0, 0, _STREAMS_RETRY_S, of_client=_STREAMS_OF_CLIENT),
     }
 
 
 def request_class_of(method: str, path: str) -> str | None:
     if path in SEARCH_PATHS and method == "POST":
         return SEARCHES
-    if path in TEXT_PATHS and method == "POST":
+    if method == "POST" and (path in TEXT_PATHS or _TUNING.fullmatch(path)):
         return TEXTS
     if path in ANSWER_PATHS and method == "POST":
         return ANSWERS
-    if not path.startswith(API_FOLDERS) or path.endswith("/events"):  # event streams last as long as their job
+    if path == "/mcp":
+        return STREAMS if method == "GET" else None
+    if not path.startswith(API_FOLDERS):
         return None
-    return OTHERS
+    return STREAMS if path.endswith("/events") else OTHERS
 
 
 def has_body(headers: Headers) -> bool:
     return "transfer-encoding" in headers or headers.get("content-length", "0") != "0"
+
+
+def is_short(headers: Headers) -> bool:
+    """Whether the body may be short: its length is unknown or small."""
+    declared = headers.get("content-length", "0")
+    return not declared.isdecimal() or int(declared[:20]) <= _SHORT_BYTES
 
 
 def refusal(path: str, semaphore: BoundedSemaphore) -> Response:

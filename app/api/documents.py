@@ -8,6 +8,7 @@ import re
 import textwrap
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Annotated, Any, BinaryIO, NamedTuple
 from urllib.parse import unquote
 
@@ -19,11 +20,13 @@ from starlette.datastructures import FormData, UploadFile
 from starlette.exceptions import HTTPException
 
 from app.access.authorized_services import AuthorizedServices
+from app.api.client_turns import ClientTurns
 from app.api.idempotency import IdempotencyKey, answer_once
 from app.api.openapi import PROBLEMS
 from app.api.schemas import DocumentAnswer, JobAnswer, NewText, NewUrl, SubmissionAnswer
 from app.documents.fetching import ReadUrl
 from app.errors import InputError
+from app.types.access import OPERATOR, current_principal
 from app.types.defaults import DEFAULT_COLLECTION
 from app.types.documents import Document, Job, Metadata, MetadataValue, Source
 from app.types.uris import upload_uri
@@ -74,21 +77,26 @@ POST_DOCUMENT_BODY: dict[str, Any] = {
 }
 
 
+# A page is held in memory until it is whole, up to 100 MB twice, and its server may be slow.
+FETCHES_AT_ONCE, FETCHES_OF_USER = 8, 2
+
 OTHER_BODY: dict[int | str, dict[str, Any]] = {415: {**PROBLEMS[422], "description": "Unsupported content type."}}
 
 
 def document_routes(services: AuthorizedServices, *, read_url: ReadUrl | None) -> APIRouter:
     routes = APIRouter(prefix="/api/v1/documents", tags=["documents"])
     catalog = services.catalog
+    turns = ClientTurns(at_once=FETCHES_AT_ONCE, of_client=FETCHES_OF_USER)
 
     @routes.post(
         "", status_code=202, response_model=SubmissionAnswer, openapi_extra=POST_DOCUMENT_BODY, responses=OTHER_BODY
     )
-    def add_document(
+    async def add_document(
         posted: Annotated[PostedDocument, Depends(_posted_document)], key: IdempotencyKey = None
     ) -> object:
         """Adds a file, a text or the page at a `url` and queues its ingestion. Follow the progress with the job."""
-        return answer_once(
+        add = partial(
+            answer_once,
             services.idempotency,
             key,
             request_text=lambda: f"add_document {_identity_of(posted)}",
@@ -96,6 +104,10 @@ def document_routes(services: AuthorizedServices, *, read_url: ReadUrl | None) -
             shape=SubmissionAnswer,
             status=202,
         )
+        if not isinstance(posted.source, NewUrl):
+            return await run_in_threadpool(add)
+        async with turns.turn((current_principal() or OPERATOR).name):
+            return await run_in_threadpool(add)
 
     @routes.get("/{document_id}", response_model=DocumentAnswer)
     def show_document(document_id: str) -> Document:

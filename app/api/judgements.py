@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import chain, islice
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
@@ -63,8 +62,7 @@ def judgement_routes(catalog: Catalog) -> APIRouter:
     ) -> list[Judgement]:
         """Lists judgements of documents of a collection, by people and imports."""
         known = catalog.collection(collection)
-        pages = chain.from_iterable(catalog.judgement_pages(known.name))
-        found = list(islice(pages, offset, offset + limit))
+        found = catalog.judgements(known.name, limit=limit, offset=offset)
         total = sum(each.judgement_count for each in catalog.judgement_sources(known.name))
         note_page(request, response, total=total, offset=offset, count=len(found))
         return found
@@ -79,7 +77,7 @@ def judgement_routes(catalog: Catalog) -> APIRouter:
     @routes.delete("", status_code=204)
     def delete_judgement(document_id: str, query: str, instruction: str = "") -> None:
         """Deletes your judgement of a document for a query and an instruction."""
-        judgement = new_judgement(document_id, query=query, instruction=instruction, grade=0)
+        judgement = new_judgement(document_id, query=query, instruction=instruction, grade=0, is_stored=True)
         if not catalog.delete_judgement(judgement):
             raise NotFoundError(f"The document {document_id!r} was not judged for this query and instruction.")
 

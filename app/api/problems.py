@@ -15,6 +15,7 @@ from typing import Any
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
+from starlette.types import Scope
 
 from app.errors import (
     FilesUnavailableError,
@@ -69,9 +70,20 @@ def answer_error(
 
 async def _answer_known(request: Request, error: Exception) -> Response:
     status = error.status if isinstance(error, GircseError) else 500
-    response = answer_error(request.url.path, status, str(error), title=type(error).__name__)
+    response = answer_error(request.url.path, status, detail_for(request.scope, error), title=type(error).__name__)
     set_retry_after(response, error)
     return response
+
+
+def detail_for(scope: Scope, error: Exception) -> str:
+    """The message for the client of this request. Without a login, a fault of the service names no address of its
+    database and no path; the log has them.
+    """
+    is_known = "principal" in scope.get("state", {})
+    if is_known or not isinstance(error, GircseError) or error.status < HTTPStatus.INTERNAL_SERVER_ERROR:
+        return str(error)
+    _log.error("A request without a login failed: %s", error)
+    return "The service cannot answer at present. Try again soon; its log has the reason."
 
 
 def set_retry_after(response: Response, error: Exception) -> None:

@@ -203,9 +203,18 @@ class SqlAccess(CatalogPart):
                     .values(failures=AttemptRow.failures - 1)
                 )
 
-    def note(self, *entries: AuditEntry) -> None:
+    def note(self, *entries: AuditEntry) -> list[int]:
+        """Add the entries. Returns their ids, for `take_back`."""
+        rows = [AuditRow(**asdict(entry)) for entry in entries]
         with self._database.writing() as session:
-            session.add_all(AuditRow(**asdict(entry)) for entry in entries)
+            session.add_all(rows)
+            session.flush()
+            return [row.id for row in rows]
+
+    def take_back(self, ids: Sequence[int]) -> None:
+        """Delete entries of operations that were refused after `note`."""
+        with self._database.writing() as session:
+            session.execute(delete(AuditRow).where(AuditRow.id.in_(ids)))
 
     def audit_entries(
         self, *, actions: Sequence[str] = (), actor: str | None = None, limit: int = 100, offset: int = 0

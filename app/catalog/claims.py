@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from datetime import datetime, timedelta
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
 
 from sqlalchemy import and_, bindparam, exists, func, or_, select
 from sqlalchemy.orm import Session, aliased
 
-from app.catalog.jobs import bury, lock_document, lock_job
+from app.catalog.jobs import MAX_LOST_ATTEMPTS, bury, lock_document, lock_job
 from app.catalog.tables import CollectionRow, DocumentRow, JobRow, UtcDateTime, is_running, is_waiting
 from app.types.documents import Job, JobKind, JobPriority, JobState
 
-MAX_LOST_ATTEMPTS = 9  # a killed worker is usually not the job's fault, so allow several
+_NEVER = datetime.min.replace(tzinfo=UTC)
 _WINDOW = 8  # queue rows to scan per small job wanted
 
 # Built once, because every document needs a claim. Each query uses an index, so the queue's length does not matter.
@@ -46,10 +47,20 @@ _ABANDONED_IDS = (
 )
 _DUE_IDS = select(JobRow.id).where(_is_due, _in_collection).order_by(*_in_turn)
 # Counted in Python: with GROUP BY, SQLite would read every job in collection order.
-_RUNNING = select(JobRow.collection).where(is_running, JobRow.lease_until > _NOW)
+_RUNNING = (
+    select(JobRow.collection, DocumentRow.added_by)
+    .outerjoin(DocumentRow, DocumentRow.id == JobRow.document_id)
+    .where(is_running, JobRow.lease_until > _NOW)
+)
 _last_claim = select(func.max(JobRow.claimed_at)).where(JobRow.collection == CollectionRow.name).scalar_subquery()
+_of_user = select(DocumentRow.added_by).join(JobRow, JobRow.document_id == DocumentRow.id)
+_in_this_collection = JobRow.collection == CollectionRow.name
+_next_user = _of_user.where(_is_due, _in_this_collection).order_by(*_in_turn).limit(1).correlate(CollectionRow)
+_latest = JobRow.claimed_at.desc()
+_last_user = _of_user.where(_in_this_collection, JobRow.claimed_at.is_not(None)).order_by(_latest).limit(1)
+_LAST_CLAIMS = select(_last_user.correlate(CollectionRow).scalar_subquery(), _last_claim).select_from(CollectionRow)
 _COLLECTIONS_WITH_WORK = (
-    select(CollectionRow.name)
+    select(CollectionRow.name, _next_user.scalar_subquery())
     .where(~CollectionRow.is_paused, exists().where(_is_due, JobRow.collection == CollectionRow.name))
     .order_by(_last_claim.nulls_first(), CollectionRow.name)
 )
@@ -122,22 +133,34 @@ def _take(row: JobRow, owner: str, lease: timedelta, now: datetime) -> None:
 
 
 def _take_turn(session: Session, now: datetime) -> JobRow | None:
-    """The next due job of the highest priority that has one, with collections taking turns.
+    """The next due job of the highest priority that has one. Users take turns, and so do the collections of each.
 
     Concurrent claims may pick the same collection; later claims even this out.
     """
     for priority in JobPriority:
         due = {"now": now, "priority": priority}
-        collections = session.scalars(_COLLECTIONS_WITH_WORK, due).all()
-        if not collections:
-            continue
-        running = Counter(session.scalars(_RUNNING, {"now": now}))
-        # sort is stable: ties go to the oldest last claim
-        for collection in sorted(collections, key=running.__getitem__):
+        users: dict[str, str | None] = dict(session.execute(_COLLECTIONS_WITH_WORK, due).tuples().all())
+        for collection in _in_order_of_turns(session, users, now) if users else ():
             row = session.scalar(_DUE, {**due, "collection": collection})
             if row is not None:  # None: other workers took the last ones
                 return row
     return None
+
+
+def _in_order_of_turns(session: Session, users: Mapping[str, str | None], now: datetime) -> list[str]:
+    """Collections with work, each with the user who added its next document, in the order of their last claims."""
+    running = session.execute(_RUNNING, {"now": now}).all()
+    by_collection, by_user = Counter(name for name, _ in running), Counter(user for _, user in running)
+    last: dict[str | None, datetime] = {}
+    if len(set(users.values())) > 1:
+        for user, at in session.execute(_LAST_CLAIMS):
+            last[user] = max(at or _NEVER, last.get(user, _NEVER))
+
+    def turn(name: str) -> tuple[int, datetime, int]:
+        user = users[name]
+        return by_user[user] if last else 0, last.get(user, _NEVER), by_collection[name]
+
+    return sorted(users, key=turn)  # sort is stable: ties go to the oldest last claim
 
 
 def bury_abandoned(session: Session, now: datetime) -> None:

@@ -13,7 +13,7 @@ from sqlite3 import Connection as SqliteConnection
 from typing import Any
 
 from sqlalchemy import URL, Connection, Engine, ExceptionContext, create_engine, event, make_url
-from sqlalchemy.exc import DatabaseError, InterfaceError, OperationalError
+from sqlalchemy.exc import DatabaseError, DataError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from app.catalog.damage import is_altered_value, is_damage, is_full
@@ -126,21 +126,31 @@ def _drop_read_only(context: ExceptionContext) -> None:
 
 @contextmanager
 def errors_translated(engine: Engine) -> Iterator[None]:
-    """Maps database errors to CatalogUnavailableError or DamagedCatalogError."""
+    """Maps database errors to CatalogUnavailableError or DamagedCatalogError, and to InputError for values that the
+    database cannot hold: PostgreSQL takes no NUL, not even in a condition, and both limit numbers.
+    """
     try:
         yield
     except DatabaseError as error:
         if is_damage(error.orig):
             raise damaged(engine, error.orig) from error
+        if isinstance(error, DataError):
+            raise _unfit(str(error.orig).partition("\n")[0]) from error
         if not isinstance(error, OperationalError):
             raise
         raise unavailable(engine, error.orig or error) from error
+    except OverflowError as error:  # of SQLite's driver
+        raise _unfit(error) from error
     except (InterfaceError, PoolTimeoutError) as error:
         raise unavailable(engine, getattr(error, "orig", None) or error) from error
     except (LookupError, ValueError) as error:
         if isinstance(error, GircseError) or not is_altered_value(error):
             raise
         raise damaged(engine, f"a row holds a value that the catalog never writes: {error}") from error
+
+
+def _unfit(reason: object) -> InputError:
+    return InputError(f"The catalog cannot hold a value of this request: {reason}.")
 
 
 def unavailable(engine: Engine, cause: BaseException) -> CatalogUnavailableError:

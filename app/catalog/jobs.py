@@ -27,6 +27,7 @@ from app.errors import CollectionPausedError, ConflictError, LeaseLostError, Unk
 from app.types.documents import MAX_ATTEMPTS, MAX_PAUSES, DocumentState, Job, JobKind, JobPriority, JobState
 
 MAX_PAUSE = timedelta(minutes=1)
+MAX_LOST_ATTEMPTS = 9  # a killed worker or engine is usually not the job's fault, so allow several
 _CANCELLED = "Ingestion cancelled. Add the document again, or delete it."
 _DELETE_CANCELLED = "Deletion cancelled. Add the document again to make it searchable, or delete it."
 _STATE_BY_KIND = {JobKind.INGEST: DocumentState.QUEUED, JobKind.DELETE: DocumentState.DELETING}
@@ -198,7 +199,7 @@ def fail(session: Session, job: Job, reason: str, retry_in: timedelta | None, no
         document.error, document.updated_at = reason, now
 
 
-def release(session: Session, job: Job, reason: str | None, now: datetime) -> None:
+def release(session: Session, job: Job, reason: str | None, now: datetime, *, is_suspect: bool = False) -> None:
     document, row = lock_document(session, job.document_id), lock_job(session, job.id)
     if row is None or row.fencing_token != job.fencing_token:
         return  # another worker has it
@@ -208,13 +209,20 @@ def release(session: Session, job: Job, reason: str | None, now: datetime) -> No
         notify(session)
     if was_cancelled:
         return  # the document is free for its next job
-    row.state, row.attempts, row.not_before = JobState.QUEUED, row.attempts - 1, now
+    row.state, row.attempts, row.not_before = JobState.QUEUED, row.attempts - (not is_suspect), now
     if reason is None:
         return
     row.pauses += 1
     row.error, row.not_before = reason, now + min(MAX_PAUSE, timedelta(seconds=2 ** min(row.pauses, 10)))
     if row.pauses >= MAX_PAUSES:
         bury(document, row, reason, now)
+    elif is_suspect and row.attempts >= MAX_LOST_ATTEMPTS:
+        bury(
+            document,
+            row,
+            f"The vector index stopped answering during each of {row.attempts} writes of the document.",
+            now,
+        )
 
 
 def cancel(session: Session, job_id: str, now: datetime) -> JobRow:

@@ -85,6 +85,18 @@ class SqlLensesAndJudgements(CatalogPart):
             yield page
             after = (rows[-1].document_id, rows[-1].id)
 
+    def judgements(self, collection: str, *, limit: int, offset: int = 0) -> list[Judgement]:
+        statement = (
+            select(JudgementRow)
+            .join(DocumentRow, DocumentRow.id == JudgementRow.document_id)
+            .where(DocumentRow.collection == collection)
+            .order_by(JudgementRow.document_id, JudgementRow.id)
+            .limit(limit)
+            .offset(offset)
+        )
+        with self._database.reading() as session:
+            return [row.as_judgement() for row in session.scalars(statement)]
+
     def replace_judgements(self, collection: str, judged_by: str, judgements: Sequence[Judgement]) -> int:
         rows = list({str(row["id"]): row for row in map(judgement_values, judgements)}.values())
         of_collection = select(DocumentRow.id).where(DocumentRow.collection == collection)

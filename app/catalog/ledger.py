@@ -98,9 +98,9 @@ class SqlJobs(CatalogPart):
         with self._database.writing() as session:
             jobs.fail(session, job, reason, retry_in, self._database.clock())
 
-    def release(self, job: Job, *, reason: str | None = None) -> None:
+    def release(self, job: Job, *, reason: str | None = None, is_suspect: bool = False) -> None:
         with self._database.writing() as session:
-            jobs.release(session, job, reason, self._database.clock())
+            jobs.release(session, job, reason, self._database.clock(), is_suspect=is_suspect)
 
     def retry(self, job_id: str) -> Job:
         with self._database.writing() as session:

@@ -4,7 +4,8 @@ channel, and a delivery keeps its id.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from uuid import uuid4
 
@@ -19,6 +20,7 @@ from app.types.standing import MAX_DELIVERED_MATCHES, Channel, Delivery, KeptMat
 
 _FARTHEST = timedelta(hours=4)  # longer than any lease or pause between two attempts
 _KEPT_FOR = timedelta(days=14)  # after its end
+_NOBODY: Mapping[str, int] = {}
 _COLUMNS: dict[Channel, InstrumentedAttribute[str | None]] = {
     Channel.WEBHOOK: StandingMatchRow.webhook_delivery,
     Channel.ALERT: StandingMatchRow.alert_delivery,
@@ -49,27 +51,35 @@ class SqlDeliveries(CatalogPart):
                 select(StandingSearchRow.search_id).where(address.is_not(None), has_undelivered)
             ).all()
 
-    def claim(self, *, lease: timedelta) -> Delivery | None:
-        """A delivery that is due, or whose sender's lease expired."""
+    def claim(
+        self, *, lease: timedelta, in_flight: Mapping[str, int] = _NOBODY, most_of_owner: int = 1
+    ) -> Delivery | None:
+        """A delivery that is due, or whose sender's lease expired. `in_flight`: deliveries of the caller by owner;
+        owners without any come first, and those with `most_of_owner` are skipped.
+        """
         now = self._database.clock()
         not_before = StandingDeliveryRow.not_before
         is_due = or_(not_before <= now, not_before > now + _FARTHEST)  # the latter: the clock was ahead
+        owner = StandingSearchRow.owner
+        full = [name for name, count in in_flight.items() if count >= most_of_owner]
         due = (
-            select(StandingDeliveryRow)
-            .where(StandingDeliveryRow.state == DeliveryState.WAITING, is_due)
-            .order_by(StandingDeliveryRow.not_before, StandingDeliveryRow.id)
+            select(StandingDeliveryRow, owner)
+            .join(StandingSearchRow, StandingSearchRow.search_id == StandingDeliveryRow.search_id)
+            .where(StandingDeliveryRow.state == DeliveryState.WAITING, is_due, owner.not_in(full))
+            .order_by(owner.in_(list(in_flight)), StandingDeliveryRow.not_before, StandingDeliveryRow.id)
             .limit(1)
         )
         with self._database.reading() as session:
-            if session.scalar(due) is None:  # the usual case, checked without the write lock
+            if session.execute(due).first() is None:  # the usual case, checked without the write lock
                 return None
         with self._database.writing() as session:
-            row = session.scalar(due.with_for_update(skip_locked=True))
-            if row is None:
+            found = session.execute(due.with_for_update(of=StandingDeliveryRow, skip_locked=True)).first()
+            if found is None:
                 return None
+            row, name = found
             row.attempts, row.fencing_token, row.not_before = row.attempts + 1, row.fencing_token + 1, now + lease
             session.flush()
-            return row.as_delivery()
+            return replace(row.as_delivery(), owner=name)
 
     def delivered(self, delivery: Delivery) -> tuple[StandingSearch, list[KeptMatch]] | None:
         """The delivery's search and its matches that still exist. None if nobody watches any more."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING
@@ -26,12 +27,15 @@ Send = Callable[[Delivery, StandingSearch, Sequence[News]], None]  # raises Deli
 
 DEFAULT_LEASE = timedelta(minutes=1)
 MAX_ATTEMPTS = 14  # the last attempt follows 15 hours after the first
+_AT_ONCE, _OF_OWNER = 4, 2
 _FIRST_RETRY_IN = timedelta(seconds=30)
 _LONGEST_RETRY_IN = timedelta(hours=3)
 
 
 class Deliverer:
-    """Sends due deliveries. Any number of deliverers may work on one catalog."""
+    """Sends due deliveries, a few at a time, and at most `_OF_OWNER` of one owner: a slow receiver delays nobody else.
+    Any number of deliverers may work on one catalog.
+    """
 
     def __init__(
         self,
@@ -48,22 +52,66 @@ class Deliverer:
         self._news = news
         self._senders = senders
         self._poll_s = poll_s
+        self._lock = threading.Lock()
+        self._in_flight: Counter[str] = Counter()  # by owner
 
     def run(self, stop: threading.Event) -> None:
+        """Works until `stop` is set; then it waits for the deliveries in flight."""
+        slots = threading.Semaphore(_AT_ONCE)
         while not stop.is_set():
+            if not slots.acquire(timeout=self._poll_s):
+                continue
+            delivery = None
             try:
-                if not self.run_once():
-                    stop.wait(self._poll_s)
+                delivery = self._claim()
             except UnavailableError as error:
                 log.warning("Deliveries are waiting: %s", error)
+            if delivery is None:
+                slots.release()
                 stop.wait(self._poll_s)
+            else:
+                thread = threading.Thread(target=self._run_slot, args=(delivery, slots), name="delivery", daemon=True)
+                thread.start()
+        for _ in range(_AT_ONCE):
+            slots.acquire()
 
     def run_once(self) -> bool:
         """Send one due delivery. Returns False if none is due."""
-        self._catalog.deliveries.form()
-        delivery = self._catalog.deliveries.claim(lease=self._lease)
+        delivery = self._claim()
         if delivery is None:
             return False
+        self._deliver(delivery)
+        return True
+
+    def _claim(self) -> Delivery | None:
+        self._catalog.deliveries.form()
+        with self._lock:
+            in_flight = dict(self._in_flight)
+        delivery = self._catalog.deliveries.claim(lease=self._lease, in_flight=in_flight, most_of_owner=_OF_OWNER)
+        if delivery is not None:
+            with self._lock:
+                self._in_flight[delivery.owner] += 1
+        return delivery
+
+    def _run_slot(self, delivery: Delivery, slots: threading.Semaphore) -> None:
+        try:
+            self._deliver(delivery)
+        except UnavailableError as error:
+            log.warning("Delivery %s waits until its lease ends: %s", delivery.id, error)
+        finally:
+            slots.release()
+
+    def _deliver(self, delivery: Delivery) -> None:
+        try:
+            self._send_or_record(delivery)
+        finally:
+            with self._lock:
+                self._in_flight[delivery.owner] -= 1
+                if not self._in_flight[delivery.owner]:
+                    del self._in_flight[delivery.owner]
+
+    def _send_or_record(self, delivery: Delivery) -> None:
+        """Send, and record the failure if it fails. Raises UnavailableError."""
         try:
             self._send(delivery)
         except DeliveryError as error:
@@ -81,7 +129,6 @@ class Deliverer:
             log.exception("Delivery %s failed", delivery.id)
             reason = "Internal error; see the server's log."
             self._catalog.deliveries.put_off(delivery, reason, retry_in=retry_in(delivery.attempts))
-        return True
 
     def _send(self, delivery: Delivery) -> None:
         found = self._catalog.deliveries.delivered(delivery)

@@ -6,6 +6,7 @@ import json
 import unicodedata
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from app.errors import CatalogUnavailableError, ConflictError, ForbiddenError, InputError, NotFoundError
@@ -46,7 +47,8 @@ class RecordedSearches:
         self.history_limit = history_limit
 
     def saved(self) -> list[SavedSearch]:
-        return [saved for saved in self._records.saved_searches(self._owner()) if self._is_reached(saved.request)]
+        found = [saved for saved in self._records.saved_searches(self._owner()) if self._is_reached(saved.request)]
+        return [replace(saved, request=_encodable(saved.request)) for saved in found]
 
     def find(self, search: str) -> SavedSearch:
         """Finds by id or name."""
@@ -82,7 +84,8 @@ class RecordedSearches:
     def history(self) -> list[PastSearch]:
         owner = self._owner()
         past = self._records.past_searches(owner, limit=self.history_limit) if self.history_limit else []
-        return [search for search in past if self._is_reached(search.request)]
+        found = [search for search in past if self._is_reached(search.request)]
+        return [replace(search, request=_encodable(search.request)) for search in found]
 
     def record(self, request: SearchRequest) -> None:
         """Adds to the history, unless the request is too long or the catalog is locked. If the history is switched off,
@@ -113,6 +116,17 @@ class RecordedSearches:
 
     def _is_reached(self, request: SearchQuestion) -> bool:
         return self._reaches(str(request.get("collection", "")))
+
+
+def _encodable(request: SearchQuestion) -> SearchQuestion:
+    """The request with U+FFFD for lone surrogates, which earlier releases stored and no response can contain."""
+    text = json.dumps(request, ensure_ascii=False)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        whole: SearchQuestion = json.loads(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
+        return whole
+    return request
 
 
 def _unknown(search: str) -> NotFoundError:

@@ -16,6 +16,7 @@ from app.types.documents import require_text
 from app.types.search import ALL_COLLECTIONS
 from app.types.searches import MAX_SEARCH_NAME_CHARACTERS, SavedSearch
 from app.types.standing import MAX_WEBHOOK_CHARACTERS, Channel, News, StandingSearch, Watch
+from app.types.web_addresses import web_address
 
 if TYPE_CHECKING:  # avoids importing SQL
     from app.catalog import SqlCatalog
@@ -114,12 +115,11 @@ class OwnStanding:
     def _check_channels(self, watch: Watch) -> None:
         if watch.webhook is not None:
             url = require_text(watch.webhook, name="webhook")
-            if (
-                not url.startswith(("http://", "https://"))
-                or len(url) > MAX_WEBHOOK_CHARACTERS
-                or not url.isprintable()
-            ):
+            parts = web_address(url)
+            if parts is None or len(url) > MAX_WEBHOOK_CHARACTERS:
                 raise InputError("The webhook is not a URL. Write it as https://host/path.")
+            if parts.username is not None:
+                raise InputError("The webhook contains a user name or password. Remove the part before the @.")
         if watch.alert is not None and watch.alert not in self.alerts():
             among = ", ".join(self.alerts()) or "none; GIRCSE_ALERTS_FILE names them"
             raise InputError(f"There is no alert {watch.alert[:80]!r} for you. There are: {among}.")

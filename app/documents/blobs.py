@@ -99,7 +99,7 @@ class FolderBlobStore:
         return path
 
     def put_parts(self, content_hash: str, parts: Iterable[bytes]) -> None:
-        _write_whole(self.path(content_hash), parts)
+        _write_whole(self.path(content_hash), _verified_parts(parts, content_hash))
 
     def get(self, content_hash: str) -> bytes:
         with _opened(self.path(content_hash), content_hash) as file:
@@ -196,6 +196,16 @@ class FolderBlobStore:
 
     def _text_path(self, content_hash: str) -> Path:
         return self._folder / text_name(content_hash)
+
+
+def _verified_parts(parts: Iterable[bytes], content_hash: str) -> Iterator[bytes]:
+    """The same parts. Raises DamagedFileError at their end if they have another hash."""
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(part)
+        yield part
+    if digest.hexdigest() != content_hash:
+        raise DamagedFileError(f"A file has the name {content_hash}, but another content: it was altered.")
 
 
 def _write_whole(path: Path, parts: Iterable[bytes]) -> None:

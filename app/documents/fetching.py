@@ -20,6 +20,7 @@ from app.ports.catalog import Catalog
 from app.types.documents import Source, require_short_uri, require_text
 from app.types.quotas import Allowance
 from app.types.upkeep import MAX_URLS, Fetch, FetchState
+from app.types.web_addresses import web_address
 
 log = logging.getLogger(__name__)
 
@@ -140,6 +141,6 @@ class BackgroundFetching:
 
 
 def _check_url(url: str) -> None:
-    if not url.lower().startswith(("http://", "https://")):
+    if web_address(url) is None:
         raise InputError(f"{url[:80]!r} is not a URL of a web page. Write it as https://host/path.")
     require_short_uri(require_text(url, name="address"))

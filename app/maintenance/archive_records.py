@@ -27,6 +27,8 @@ from app.types.documents import (
 )
 from app.types.lens_indexes import LABEL_PREFIX
 
+MAX_LINES = 20_000  # of one member, which holds at most 2,000 chunks, or the lenses; each takes kilobytes of memory
+
 R = TypeVar("R", bound=BaseModel)
 
 
@@ -44,7 +46,7 @@ Text = Annotated[str, AfterValidator(_check_text)]
 Id = Annotated[str, AfterValidator(_check_uuid)]
 Hash = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 Metadata = dict[str, MetadataValue]
-Count = Annotated[int, Field(ge=0)]
+Count = Annotated[int, Field(ge=0, le=2**31 - 1)]  # PostgreSQL's integer
 
 
 class _Record(BaseModel):
@@ -81,7 +83,7 @@ class DocumentLine(_Record):
     title: Text
     media_type: Text
     content_hash: Hash
-    byte_count: Count
+    byte_count: Annotated[int, Field(ge=0, le=2**63 - 1)]
     metadata: Metadata
     state: DocumentState
     error: Text | None
@@ -159,7 +161,7 @@ class ChunkLine(_Record):
     text_hash: Hash
     start: Count
     end: Count
-    page: int | None
+    page: Count | None
     payload: Payload
 
     @model_validator(mode="after")
@@ -188,7 +190,12 @@ def write_lines(records: Iterable[BaseModel]) -> bytes:
 
 
 def read_lines(member: Member, kind: type[R]) -> Iterator[R]:
-    for number, line in enumerate(member.read().splitlines(), start=1):
+    lines = member.read().splitlines()
+    if len(lines) > MAX_LINES:
+        raise ArchiveError(
+            f"{member.name} has {len(lines):,} rows; an export writes at most {MAX_LINES:,} in one part."
+        )
+    for number, line in enumerate(lines, start=1):
         yield _parsed(kind, line, f"Line {number} of {member.name}")
 
 

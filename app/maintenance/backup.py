@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from app.errors import ArchiveError, NotFoundError, full_disk_translated
+from app.errors import ArchiveError, DamagedFileError, NotFoundError, full_disk_translated
 from app.maintenance.archive import ArchiveFormat, ArchiveWriter, Member, read_members, verify
 from app.maintenance.archived_vectors import steps_of, stored_array
 from app.maintenance.held_files import HeldFiles, holding_files
@@ -142,16 +142,20 @@ class BackupReader:
             yield member.name.split("/")[1], [json.loads(line) for line in member.read().splitlines()]
 
     def put_files(self, blobs: BlobStore) -> int:
-        """Restore stored files and texts that are missing or altered, and all layouts. Returns the number of files."""
-        count = 0
+        """Restore stored files, texts and layouts that are missing or altered. Returns the number of files."""
+        count, new_texts = 0, set[str]()
         for member in self._members("files", "texts", "layouts"):
             content_hash = member.name[-64:]
             if member.kind == "files" and not blobs.is_sound(content_hash):
-                blobs.put_parts(content_hash, member.parts)
+                try:
+                    blobs.put_parts(content_hash, member.parts)
+                except DamagedFileError as error:
+                    raise ArchiveError(f"{member.name} in the backup is no copy of a document: {error}") from error
                 count += 1
             elif member.kind == "texts" and not blobs.is_text_sound(content_hash):
                 blobs.put_text(content_hash, [b"".join(member.parts).decode("utf-8", "surrogatepass")])
-            elif member.kind == "layouts":
+                new_texts.add(content_hash)
+            elif member.kind == "layouts" and (content_hash in new_texts or _lacks_layout(blobs, content_hash)):
                 blobs.put_layout_bytes(content_hash, member.parts)
         return count
 
@@ -189,6 +193,14 @@ class BackupReader:
     def _members(self, *kinds: str) -> Iterator[Member]:
         with closing(read_members(self._path, BACKUP, on_progress=self._on_progress)) as members:
             yield from (member for member in members if member.kind in kinds)
+
+
+def _lacks_layout(blobs: BlobStore, content_hash: str) -> bool:
+    try:
+        blobs.get_layout(content_hash)
+    except NotFoundError:  # missing or damaged
+        return True
+    return False
 
 
 def _add_catalog(archive: ArchiveWriter, snapshot: CatalogSnapshot) -> dict[str, tuple[str, bool]]:

@@ -6,7 +6,7 @@ An import becomes visible only in its last step, one transaction. If it fails, e
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -111,6 +111,7 @@ class Transfer:
         if any(each.name == name for each in self._catalog.collections()):
             raise ConflictError(f"There is a collection {name!r} already: import under another name (`--as NAME`).")
         members = verify(path, on_progress=on_progress)
+        _require_named_by_hash(path, members)
         index = self._catalog.indexes.reserve(name, lease=_LEASE)
         collection = replace(contract.collection(), name=name, active_index=index)
         renaming = _Renaming(name, index) if name != contract.name else None
@@ -184,13 +185,18 @@ class Transfer:
         """Write files, texts, layouts and points. Returns the number of points."""
         index, count = collection.active_index, 0
         lines: list[ChunkLine] = []
+        new_texts: set[str] = set()
         for member in read_members(path, on_progress=on_progress):
             if member.kind == "files":
                 self._put_file(member)
             elif member.kind == "texts":
-                self._blobs.put_text(member.name[-64:], [b"".join(member.parts).decode("utf-8", "surrogatepass")])
+                # Other collections show the text of the same file: one that is there stays, with its layout.
+                if not self._blobs.is_text_sound(content_hash := member.name[-64:]):
+                    self._blobs.put_text(content_hash, [b"".join(member.parts).decode("utf-8", "surrogatepass")])
+                    new_texts.add(content_hash)
             elif member.kind == "layouts":
-                self._blobs.put_layout_bytes(member.name[-64:], member.parts)
+                if member.name[-64:] in new_texts:
+                    self._blobs.put_layout_bytes(member.name[-64:], member.parts)
             elif member.kind == "documents":
                 for line in read_lines(member, DocumentLine):
                     if f"files/{line.content_hash}" not in names:
@@ -210,6 +216,15 @@ class Transfer:
         self._catalog.garbage.note(GarbageKind.FILE, [content_hash], due_in=_LEASE)
         if not self._blobs.path(content_hash).exists():
             self._blobs.put_parts(content_hash, member.parts)
+
+
+def _require_named_by_hash(path: Path, members: Mapping[str, tuple[str, int]]) -> None:
+    """Raises ArchiveError for a file whose name is not the hash of its content. With the name of a file of another
+    collection, it would give access to that file, which is stored already.
+    """
+    for name, (digest, _) in members.items():
+        if name.startswith("files/") and name != f"files/{digest}":
+            raise ArchiveError(f"{name} in {path} has another content than its name says: it was altered.")
 
 
 @contextmanager
@@ -308,21 +323,34 @@ def _points(
 def _rows(
     path: Path, name: str, renaming: _Renaming | None, on_progress: ProgressCallback
 ) -> Iterator[DocumentRecord | Chunk | Judgement]:
-    """Rows in archive order: pages of documents, each followed by chunks of documents so far; then judgements."""
+    """Rows in archive order: pages of documents, each followed by chunks of documents so far; then judgements.
+
+    Raises ArchiveError for a chunk or judgement of a document that is not in the archive: it may be one of another
+    collection, which its readers would see.
+    """
+    ids: set[bytes] = set()
+
+    def require_own(document_id: str, where: str) -> None:
+        if UUID(document_id).bytes not in ids:
+            raise ArchiveError(f"{where} in {path} has a row of a document that is missing or of another collection.")
+
     for member in read_members(path, on_progress=on_progress):
         if member.kind == "documents":
             for document in read_lines(member, DocumentLine):
                 record = document.record(name)
+                ids.add(UUID(document.id).bytes)
                 if renaming is not None:
                     changed = replace(record.document, id=renaming.document_id(record.document.id))
                     record = replace(record, document=changed)
                 yield record
         elif member.kind == "chunks":
             for line in read_lines(member, ChunkLine):
+                require_own(line.document_id, member.name)
                 yield (line if renaming is None else renaming.chunk(line)).chunk()
         elif member.kind == "judgements":
             for said in read_lines(member, JudgementLine):
                 judgement = said.judgement()
+                require_own(judgement.document_id, member.name)
                 if renaming is not None:
                     judgement = replace(judgement, document_id=renaming.document_id(judgement.document_id))
                 yield judgement

@@ -56,6 +56,10 @@ class LensesAndJudgements(Protocol):
         """False if this person had no judgement of this document, query and instruction."""
         ...
 
+    def judgements(self, collection: str, *, limit: int, offset: int = 0) -> list[Judgement]:
+        """In the order of `judgement_pages`."""
+        ...
+
     def judgement_pages(self, collection: str) -> Iterator[list[Judgement]]:
         """All judgements of the collection, page by page, grouped by document."""
         ...

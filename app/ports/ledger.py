@@ -152,10 +152,11 @@ class Ledger(Catalog, Protocol):
         """With `retry_in`, the job is retried after that time; without, or after the last attempt, it is dead."""
         ...
 
-    def release(self, job: Job, *, reason: str | None = None) -> None:
+    def release(self, job: Job, *, reason: str | None = None, is_suspect: bool = False) -> None:
         """Return a claimed job to the queue without counting the attempt. No error if it was cancelled or taken over.
 
-        With a reason (an unavailable component), it is due again after a pause that grows to a minute.
+        With a reason (an unavailable component), it is due again after a pause that grows to a minute. If the job may
+        be the reason (`is_suspect`), the attempt counts, as if its worker had been lost.
         """
         ...
 

@@ -45,15 +45,27 @@ def new_lens(
 
 
 def new_judgement(
-    document_id: str, *, query: str, instruction: str, grade: int, judged_by: str = LOCAL_PERSON
+    document_id: str,
+    *,
+    query: str,
+    instruction: str,
+    grade: int,
+    judged_by: str = LOCAL_PERSON,
+    is_stored: bool = False,
 ) -> Judgement:
-    """Checks a judgement and stamps it with the current time. Raises InputError."""
+    """Checks a judgement and stamps it with the current time. Raises InputError. is_stored: it may be of an earlier
+    release, which did not limit the length of its texts.
+    """
     if not query.strip():
         raise EmptyQueryError("The query is empty: a judgement grades how well a document answers a query.")
-    check_query(query)
+    if is_stored:
+        require_text(query, name="query")
+        require_text(instruction, name="instruction")
+    else:
+        check_query(query)
+        check_instruction(instruction)
     if not 0 <= grade <= BEST_GRADE:
         raise InputError(f"A grade is from 0 (not relevant) to {BEST_GRADE} (perfect), not {grade}.")
-    check_instruction(instruction)
     return Judgement(document_id, query, instruction, grade, judged_by, utc_now())
 
 

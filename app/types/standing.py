@@ -137,6 +137,7 @@ class Delivery:
     attempts: int
     fencing_token: int
     created_at: datetime
+    owner: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from app.errors import (
     ConflictError,
     EngineFaultError,
     InputError,
+    NoAnswerError,
     NotFoundError,
     VectorIndexUnavailableError,
     full_disk_reason,
@@ -22,6 +23,10 @@ def unavailable(what: str) -> VectorIndexUnavailableError:
     return VectorIndexUnavailableError(
         f"The vector index {what}. Check that Qdrant runs at GIRCSE_QDRANT_URL; without that setting, see edge.log."
     )
+
+
+def unanswered(reason: str) -> NoAnswerError:
+    return NoAnswerError(str(unavailable(f"does not answer: {reason}")))
 
 
 def missing(index: str) -> NotFoundError:

@@ -24,7 +24,7 @@ from app.vectors import tuning
 from app.vectors.cluster import has_lone_shard, node_count, warn_of_open_keys
 from app.vectors.creation import create_collection
 from app.vectors.dense_vectors import retrieve_points
-from app.vectors.errors import missing, translated, unavailable
+from app.vectors.errors import missing, translated, unanswered
 from app.vectors.filters import DOCUMENT_ID_FIELD, of_documents, of_ids
 from app.vectors.inspection import InspectedPoints
 from app.vectors.nodes import NodeTransport
@@ -372,7 +372,7 @@ class QdrantVectorIndex(InspectedPoints):
                 is_hanging = isinstance(error.source, httpx.TimeoutException)
                 if self._reconnect is None or is_hanging or attempt == _ATTEMPTS:
                     reason = str(error.source) or type(error.source).__name__
-                    raise unavailable(f"does not answer: {reason}") from error
+                    raise unanswered(reason) from error
             except UnexpectedResponse as error:
                 # A restarted server has a new token, and may listen on the port of its predecessor.
                 if error.status_code != 401 or self._reconnect is None or attempt == _ATTEMPTS:

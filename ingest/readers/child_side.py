@@ -59,11 +59,9 @@ def limit(limits: ProcessLimits, start_bytes: int) -> None:
     if resource is None:
         return
     cpu_s = int(time.process_time()) + 1 + limits.cpu_s
-    resource.setrlimit(resource.RLIMIT_CPU, (cpu_s, resource.RLIM_INFINITY))
+    _limit_to(resource.RLIMIT_CPU, cpu_s)
     if start_bytes:
-        resource.setrlimit(
-            resource.RLIMIT_AS, (start_bytes + limits.memory_bytes + _RESERVED_BYTES, resource.RLIM_INFINITY)
-        )
+        _limit_to(resource.RLIMIT_AS, start_bytes + limits.memory_bytes + _RESERVED_BYTES)
     # The default action of SIGALRM needs no interpreter, so it also ends a parser that never releases the GIL.
     signal.setitimer(signal.ITIMER_REAL, limits.wall_s + _WALL_GRACE_S)
 
@@ -73,9 +71,15 @@ def prolong(seconds: float) -> None:
     if resource is None:
         return
     cpu_s, _ = resource.getrlimit(resource.RLIMIT_CPU)
-    resource.setrlimit(resource.RLIMIT_CPU, (cpu_s + ceil(seconds), resource.RLIM_INFINITY))
+    _limit_to(resource.RLIMIT_CPU, cpu_s + ceil(seconds))
     left, _ = signal.getitimer(signal.ITIMER_REAL)
     signal.setitimer(signal.ITIMER_REAL, left + seconds)
+
+
+def _limit_to(kind: int, most: int) -> None:
+    """Sets the soft limit, at most to the hard one: a service under `ulimit` or systemd's LimitAS cannot raise that."""
+    hard = resource.getrlimit(kind)[1]
+    resource.setrlimit(kind, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
 
 
 def lift_alarm() -> None:

@@ -238,6 +238,14 @@ class TestLists:
         assert set(counts) == set(JobState)
 
 
+def test_a_value_that_the_database_cannot_hold_is_no_fault_of_the_service(catalog: SqlCatalog) -> None:
+    for document_id in ("\0", "a\0b"):  # SQLite holds NUL
+        with pytest.raises((InputError, UnknownDocumentError)):
+            catalog.document(document_id)
+    with pytest.raises(InputError):
+        catalog.documents("library", limit=10**30)
+
+
 def test_an_unmigrated_database_is_not_alive(tmp_path: Path) -> None:
     engine = connect(f"sqlite:///{tmp_path / 'empty.db'}")
     assert not SqlCatalog(engine).is_alive()

@@ -13,7 +13,7 @@ import pytest
 from catalog_samples import LEASE, Clock, claimed, new_chunk
 
 from app.catalog import SqlCatalog
-from app.catalog.claims import MAX_LOST_ATTEMPTS
+from app.catalog.jobs import MAX_LOST_ATTEMPTS
 from app.errors import ConflictError, LeaseLostError, UnknownDocumentError, UnknownJobError
 from app.types.documents import MAX_ATTEMPTS, DocumentState, Job, JobState
 

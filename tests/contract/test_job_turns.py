@@ -23,6 +23,7 @@ from app.documents.library import Library, SampleRow
 from app.errors import CatalogUnavailableError, CollectionPausedError, UnknownCollectionError
 from app.testing import InMemoryVectorIndex, ToyEmbedder
 from app.types.documents import Job, JobPriority, JobState, NewDocument
+from app.types.quotas import Allowance
 from app.types.texts import Span
 from ingest.pipeline import IngestPipeline
 from ingest.readers import ProcessReader, detect
@@ -48,6 +49,30 @@ def queued(catalog: SqlCatalog, clock: Clock) -> Callable[..., Job]:
 
 def finish(catalog: SqlCatalog, job: Job) -> None:
     catalog.complete_ingest(job, title="", metadata={}, chunks=[])
+
+
+def test_a_user_with_many_collections_takes_turns_with_others(catalog: SqlCatalog, clock: Clock) -> None:
+    def add(user: str, collection: str, number: int) -> None:
+        clock.advance(timedelta(seconds=1))
+        new = replace(new_document(f"{number}.txt"), allowance=Allowance(user))
+        catalog.submit(collection, new, priority=INTERACTIVE)
+
+    for number in range(6):
+        name = f"a{number}"
+        catalog.create_collection(replace(LIBRARY, name=name, active_index=f"{name}--1"))
+        add("anna", name, 0)
+    add("anna", "a0", 1)
+    for number in range(3):
+        add("ben", "library", number)
+    order = []
+    for _ in range(6):
+        clock.advance(timedelta(seconds=1))
+        job = claimed(catalog)
+        order.append(job.collection == "library")
+        finish(catalog, job)
+    assert sum(order) == 3  # every second one
+    assert order[:2] in ([True, False], [False, True])
+    assert {claimed(catalog).collection for _ in range(4)} == {"a3", "a4", "a5", "a0"}
 
 
 class TestPriority:

@@ -27,6 +27,16 @@ def judged(document_id: str, **changes: object) -> Judgement:
     return replace(judgement, **changes)  # type: ignore[arg-type]
 
 
+def test_a_part_of_the_judgements_is_read_alone(catalog: SqlCatalog, ingested: Callable[..., str]) -> None:
+    """However many come before it: an import may hold half a million."""
+    for number in range(5):
+        catalog.save_judgement(judged(ingested(f"{number}.txt"), query=f"query {number}"))
+    every = all_judgements(catalog)
+    assert catalog.judgements("library", limit=2, offset=2) == every[2:4]
+    assert catalog.judgements("library", limit=10, offset=4) == every[4:]
+    assert catalog.judgements("another", limit=10) == []
+
+
 def all_judgements(catalog: SqlCatalog, collection: str = "library") -> list[Judgement]:
     return [judgement for page in catalog.judgement_pages(collection) for judgement in page]
 

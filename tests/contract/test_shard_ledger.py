@@ -11,7 +11,7 @@ from catalog_samples import LEASE, LIBRARY, Clock, claimed, new_chunk, new_docum
 from sqlalchemy import Engine, update
 
 from app.catalog import SqlCatalog
-from app.catalog.claims import MAX_LOST_ATTEMPTS
+from app.catalog.jobs import MAX_LOST_ATTEMPTS
 from app.catalog.tables import JobRow
 from app.ports.ledger import IngestedDocument
 from app.types.documents import DocumentState, Job, JobPriority, JobState

@@ -20,7 +20,16 @@ from app.access import policy
 from app.access.authorized_services import AuthorizedServices, access_to
 from app.access.guard import Access, Audit, Rule, Subject, behind_guard
 from app.access.policy import POLICY
-from app.errors import ForbiddenError, GircseError, LoginRequiredError, NotFoundError, UnknownCollectionError
+from app.errors import (
+    ConflictError,
+    ForbiddenError,
+    GircseError,
+    InputError,
+    LoginRequiredError,
+    NotFoundError,
+    UnknownCollectionError,
+    VectorIndexUnavailableError,
+)
 from app.evaluation.background import unknown_run
 from app.search.judgements import new_judgement
 from app.types.access import Principal, Role, acting_as
@@ -418,6 +427,16 @@ def test_a_deed_is_noted_before_it_is_done(access: Access) -> None:
     assert noted(access, BEFORE, Notes(access, error=GircseError("It failed."))) == (1, [entry])
 
 
+@pytest.mark.parametrize("error", [ConflictError, InputError, NotFoundError, ForbiddenError])
+def test_a_deed_that_is_refused_is_no_entry(access: Access, error: type[GircseError]) -> None:
+    assert noted(access, BEFORE, Notes(access, error=error("It is refused."))) == (1, [])
+
+
+def test_a_deed_that_may_be_half_done_stays_an_entry(access: Access) -> None:
+    count, entries = noted(access, BEFORE, Notes(access, error=VectorIndexUnavailableError("It is away.")))
+    assert (count, len(entries)) == (1, 1)
+
+
 def test_what_is_noted_afterwards_was_done(access: Access) -> None:
     assert noted(access, AFTER, Notes(access)) == (0, [("anna", OWN, {"key": "a key"})])
     assert noted(access, AFTER, Notes(access, is_applied=False)) == (0, [])
@@ -440,7 +459,7 @@ def test_every_event_that_a_service_notes_is_in_the_table() -> None:
         for node in ast.walk(ast.parse((folder / f"{file}.py").read_text("utf-8")))
         if isinstance(node, ast.Call)
         and isinstance(node.func, ast.Attribute)
-        and node.func.attr in ("note", "note_done", "note_all_done")
+        and node.func.attr in ("noting", "note_refused", "note_done", "note_all_done")
         if isinstance(node.args[0], ast.Constant)
     }
     assert found == {event for _, _, rule in RULES for event in rule.notes}

@@ -18,9 +18,12 @@ from patience import PATIENCE_S
 
 from app.api import admission
 from app.api.admission import (
+    ANSWERS,
     OTHERS,
     SEARCHES,
+    STREAMS,
     TEXTS,
+    Admission,
     BoundedSemaphore,
     ClassLimits,
     core_count,
@@ -30,6 +33,7 @@ from app.api.admission import (
 from app.runtime.metrics import ProcessMetrics
 from app.settings import Settings
 from app.testing import ToyEmbedder
+from app.types.access import Principal, Role
 
 QUESTION = {"query": "cat", "collection": "library", "explain": False}
 
@@ -258,6 +262,112 @@ async def test_a_burst_may_wait_and_what_goes_on_for_long_may_not() -> None:
     await asyncio.gather(*waiters, return_exceptions=True)
 
 
+async def test_a_client_that_fills_the_queue_leaves_room_for_others() -> None:
+    places = BoundedSemaphore("searches", ClassLimits(at_once=1, waiting=1, burst=3, wait_s=30), ProcessMetrics())
+    assert await places.acquire("greedy")
+    greedy = [asyncio.create_task(places.acquire("greedy")) for _ in range(3)]
+    await asyncio.sleep(0)
+    assert places.refuses("greedy")
+    modest = asyncio.create_task(places.acquire("modest"))
+    await asyncio.sleep(0)
+    assert not await greedy[2]  # its latest request gives way
+    assert not places.refuses("another")
+    places.release("greedy")
+    assert await modest  # before the earlier requests of the client that had the slot
+    places.release("modest")
+    assert await greedy[0]
+    places.release("greedy")
+    assert await greedy[1]
+
+
+async def test_a_client_leaves_slots_for_others() -> None:
+    limits = ClassLimits(at_once=3, waiting=4, burst=4, wait_s=0.05, of_client=2)
+    places = BoundedSemaphore("others", limits, ProcessMetrics())
+    assert await places.acquire("greedy")
+    assert await places.acquire("greedy")
+    assert not await places.acquire("greedy")
+    assert await places.acquire("modest")
+    assert not await places.acquire("another")
+    places.release("greedy")
+    assert await places.acquire("another")
+
+
+async def test_who_goes_with_a_slot_gives_it_back() -> None:
+    places = BoundedSemaphore("others", ClassLimits(at_once=1, waiting=1, burst=1, wait_s=30), ProcessMetrics())
+    assert await places.acquire()
+    gone = asyncio.create_task(places.acquire())
+    await asyncio.sleep(0)
+    places.release()  # gone has the slot, and has not run since
+    gone.cancel()
+    await asyncio.gather(gone, return_exceptions=True)
+    assert await places.acquire()
+
+
+@pytest.mark.parametrize("path", ["/api/v1/collections", "/v2/rerank"])
+async def test_clients_are_users_once_their_keys_were_right(path: str) -> None:
+    """A user with many keys is one client, and wrong keys are of their address."""
+    clients: list[str] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        if dict(scope["headers"])[b"x-api-key"].startswith(b"right"):
+            scope.setdefault("state", {})["principal"] = Principal("anna", Role.READER)
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+    guarded = Admission(app, settings=Settings(), metrics=ProcessMetrics())
+    semaphore = guarded._classes[request_class_of("POST", path) or ""]
+    release = semaphore.release
+    semaphore.release = lambda client="": clients.append(client) or release(client)  # type: ignore[method-assign,func-returns-value]
+    transport = httpx.ASGITransport(guarded, client=("10.0.0.7", 1))
+    async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+        for key in ("right 1", "right 2", "wrong", "right 1", "right 2", "wrong"):
+            await client.post(path, headers={"x-api-key": key})
+    assert clients == ["10.0.0.7"] * 3 + ["user anna"] * 2 + ["10.0.0.7"]
+
+
+async def test_streams_beyond_those_of_a_client_are_refused_at_once() -> None:
+    limits = limits_of(Settings())[STREAMS]
+    places = BoundedSemaphore(STREAMS, limits, ProcessMetrics())
+    for _ in range(limits.of_client or 0):
+        assert await places.acquire("greedy")
+    assert not await places.acquire("greedy")
+    assert await places.acquire("modest")
+
+
+@pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])
+@pytest.mark.parametrize("content", [b"x", None])
+async def test_a_body_that_no_route_reads_gives_no_place(method: str, content: bytes | None) -> None:
+    """None: in pieces, of unknown length."""
+    running, most = 0, 0
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(0.02)
+        running -= 1
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+    async def pieces() -> AsyncIterator[bytes]:
+        yield b"x"
+        yield b"y"
+
+    guarded = Admission(app, settings=Settings(requests_at_once=2), metrics=ProcessMetrics())
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(guarded), base_url="http://test") as client:
+        sent = [client.request(method, "/api/v1/jobs/retry", content=content or pieces()) for _ in range(6)]
+        assert {each.status_code for each in await asyncio.gather(*sent)} == {200}
+    assert most <= 2
+
+
+def test_long_requests_of_one_client_leave_slots() -> None:
+    limits = limits_of(Settings())
+    for name in (TEXTS, ANSWERS, OTHERS, STREAMS):
+        of_client = limits[name].of_client
+        assert of_client is not None
+        assert of_client < limits[name].at_once
+
+
 @pytest.mark.parametrize(
     ("method", "path", "name"),
     [
@@ -266,11 +376,13 @@ async def test_a_burst_may_wait_and_what_goes_on_for_long_may_not() -> None:
         ("POST", "/v1/rerank", TEXTS),
         ("POST", "/v2/rerank", TEXTS),
         ("POST", "/rerank", TEXTS),
+        ("POST", "/api/v1/collections/a/weights", TEXTS),
+        ("GET", "/api/v1/collections/a/weights", OTHERS),
         ("GET", "/v2/nothing", OTHERS),
         ("POST", "/mcp", SEARCHES),
-        ("GET", "/mcp", None),
+        ("GET", "/mcp", STREAMS),
         ("POST", "/api/v1/documents", OTHERS),
-        ("GET", "/api/v1/jobs/1/events", None),
+        ("GET", "/api/v1/jobs/1/events", STREAMS),
         ("GET", "/readyz", None),
         ("GET", "/metrics", None),
         ("POST", "/login", None),

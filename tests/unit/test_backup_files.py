@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 import sqlite3
@@ -29,15 +30,18 @@ from app.commands.integrity_checks import check_backups
 from app.commands.serve import running_worker
 from app.commands.wiring import open_services
 from app.commands.worker import worker_if_needed
+from app.documents.blob_batch import layout_name
 from app.documents.blobs import FolderBlobStore
+from app.documents.layouts import layout_bytes
 from app.errors import ArchiveError, UnavailableError
-from app.maintenance.archive import read_members
+from app.maintenance.archive import ArchiveWriter, read_members
 from app.maintenance.backup import BACKUP, BackupReader
 from app.maintenance.backup_schedule import BackupSchedule, backup_name
 from app.maintenance.held_files import holding_files
 from app.testing import ToyEmbedder, text_source
 from app.types.access import Role, WebSession
 from app.types.documents import DocumentState
+from app.types.texts import TextLayout
 
 pytestmark = pytest.mark.xdist_group("backup-files")
 
@@ -256,6 +260,44 @@ def test_no_secret_is_in_a_backup(tmp_path: Path, small: Installation) -> None:
     assert {"user_account", "document", "lens"} <= tables <= {table.name for table in Table.metadata.tables.values()}
     assert tables.isdisjoint({"web_session", "login_attempt"})
     assert file.stat().st_mode & 0o077 == 0
+
+
+def packed_files(path: Path, members: dict[str, bytes]) -> Path:
+    about = {"revision": "", "made_at": "", "release": "", "lost": []}
+    with ArchiveWriter(path, BACKUP) as archive:
+        for name, data in members.items():
+            archive.add(name, data)
+        archive.add("backup.json", json.dumps(about).encode())
+    return path
+
+
+def test_sound_layouts_and_texts_are_not_replaced(tmp_path: Path) -> None:
+    """`gircse restore FILE --files` is safe at any time, whoever made the file."""
+    blobs, content = FolderBlobStore(tmp_path / "files"), b"A text."
+    content_hash = blobs.put(content)
+    blobs.put_text(content_hash, ["A text."])
+    sound, other = (TextLayout(page_starts=(0, start)) for start in (2, 3))
+    blobs.put_layout(content_hash, sound)
+    members = {
+        f"files/{content_hash}": content,
+        f"texts/{content_hash}": b"Another.",
+        f"layouts/{content_hash}": b"".join(layout_bytes(other)),
+    }
+    backup = packed_files(tmp_path / "a.tar.zst", members)
+    BackupReader(backup).put_files(blobs)
+    assert blobs.get_text(content_hash) == "A text."
+    assert tuple(blobs.layout(content_hash, 0, 7).page_starts) == (0, 2)
+    (tmp_path / "files" / layout_name(content_hash)).unlink()
+    BackupReader(backup).put_files(blobs)
+    assert tuple(blobs.layout(content_hash, 0, 7).page_starts) == (0, 3)
+
+
+def test_a_file_with_another_content_than_its_name_says_is_not_restored(tmp_path: Path) -> None:
+    blobs, content_hash = FolderBlobStore(tmp_path / "files"), hashlib.sha256(b"A text.").hexdigest()
+    backup = packed_files(tmp_path / "a.tar.zst", {f"files/{content_hash}": b"Another."})
+    with pytest.raises(ArchiveError, match="altered"):
+        BackupReader(backup).put_files(blobs)
+    assert list(blobs.hashes()) == []
 
 
 def test_a_file_that_is_discarded_meanwhile_is_still_packed(tmp_path: Path) -> None:

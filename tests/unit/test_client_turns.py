@@ -11,11 +11,14 @@ from typing import Any
 import httpx
 import pytest
 from access_application import open_access_application
+from api_application import api_of
 from patience import PATIENCE_S
 
 from app.access.logins import Logins
 from app.api.client_turns import ClientTurns
+from app.api.documents import FETCHES_OF_USER
 from app.api.login import CHECKS_OF_NETWORK
+from app.types.documents import Source
 
 
 async def idle() -> None:
@@ -99,3 +102,33 @@ async def test_many_logins_of_one_address_take_few_threads(toy_services: Any, he
             assert held.addresses["10.0.0.1"] == CHECKS_OF_NETWORK
             held.may_end.set()
             assert {answer.status_code for answer in await asyncio.gather(*tasks)} == {303}
+
+
+async def test_pages_that_one_user_has_fetched_take_little_memory(toy_services: Any) -> None:
+    """Each may hold 100 MB until its slow server has sent all of it."""
+    running, most, may_end = 0, 0, threading.Event()
+    lock = threading.Lock()
+
+    def read_url(url: str) -> Source:
+        nonlocal running, most
+        with lock:
+            running += 1
+            most = max(most, running)
+        assert may_end.wait(PATIENCE_S)
+        with lock:
+            running -= 1
+        return Source(url, url, "text/plain", data=url.encode())
+
+    toy_services.add("A text, so that the collection is there.")
+    transport = httpx.ASGITransport(api_of(toy_services.services, read_url=read_url))
+    async with httpx.AsyncClient(transport=transport, base_url="http://test", timeout=PATIENCE_S) as client:
+        bodies = [{"collection": "library", "url": f"https://example.org/{number}"} for number in range(6)]
+        tasks = [asyncio.create_task(client.post("/api/v1/documents", json=body)) for body in bodies]
+        async with asyncio.timeout(PATIENCE_S):
+            while running < FETCHES_OF_USER:
+                await asyncio.sleep(0.01)
+        posted = await client.post("/api/v1/documents", json={"collection": "library", "text": "Another text."})
+        assert posted.status_code == 202
+        may_end.set()
+        assert {answer.status_code for answer in await asyncio.gather(*tasks)} == {202}
+    assert most == FETCHES_OF_USER

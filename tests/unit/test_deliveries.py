@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -11,6 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
+from patience import PATIENCE_S, wait_until
 from served import in_thread
 from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 
@@ -31,6 +33,7 @@ class Receiver:
 
     port: int = 0
     statuses: list[int] = field(default_factory=list)
+    may_answer: threading.Event = field(default_factory=threading.Event)
     got: list[tuple[str, dict[str, str], bytes]] = field(default_factory=list)
 
     @property
@@ -41,11 +44,14 @@ class Receiver:
 @pytest.fixture
 def receiver() -> Iterator[Receiver]:
     found = Receiver()
+    found.may_answer.set()
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["content-length"]))
             found.got.append((self.path, {name.lower(): value for name, value in self.headers.items()}, body))
+            if self.path == "/slow":
+                found.may_answer.wait(PATIENCE_S)
             status = found.statuses.pop(0) if found.statuses else 200
             self.send_response(status)
             if status == 302:
@@ -73,10 +79,10 @@ def deliverer(toy_services: Any) -> Callable[..., Deliverer]:
 
 @pytest.fixture
 def watched(toy_services: Any) -> Callable[..., Any]:
-    def watch(owner: str = OPERATOR.name, **channels: str) -> Any:
+    def watch(owner: str = OPERATOR.name, *, name: str = "cats", **channels: str) -> Any:
         services = toy_services.services
         services.library.ensure_collection("library")
-        saved = services.catalog.searches.save_search(owner, "cats", {"query": "cat", "collection": "library"})
+        saved = services.catalog.searches.save_search(owner, name, {"query": "cat", "collection": "library"})
         return services.catalog.standing.watch(owner, saved.id, Watch(**channels))
 
     return watch
@@ -158,6 +164,31 @@ def test_it_ends_when_it_arrived_or_the_webhook_is_gone(
     soon(toy_services, monkeypatch)
     assert not deliverer().run_once()
     assert len(receiver.got) == 1
+
+
+def test_receivers_that_linger_delay_nobody_else(
+    toy_services: Any, deliverer: Callable[..., Deliverer], watched: Callable[..., Any], receiver: Receiver
+) -> None:
+    catalog = toy_services.services.catalog
+    for name in ("anna", "ben"):
+        catalog.access.add_user(User(name, Role.READER, utc_now(), ("library",)))
+    for number in range(6):
+        watched("anna", name=f"cats {number}", webhook=receiver.url.replace("/hook", "/slow"))
+    watched("ben", webhook=receiver.url)
+    toy_services.add("cat sleeps")
+    receiver.may_answer.clear()
+    stop = threading.Event()
+    thread = threading.Thread(target=deliverer().run, args=(stop,), daemon=True)
+    thread.start()
+    try:
+        wait_until(lambda: any(path == "/hook" for path, _, _ in receiver.got), timeout_s=20)
+        assert sum(path == "/slow" for path, _, _ in receiver.got) <= 2
+        receiver.may_answer.set()
+        wait_until(lambda: len(receiver.got) == 7)
+    finally:
+        receiver.may_answer.set()
+        stop.set()
+        thread.join(PATIENCE_S)
 
 
 def test_who_may_not_read_any_more_is_told_nothing(

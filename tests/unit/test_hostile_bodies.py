@@ -13,9 +13,9 @@ from app.access.throttle import MAX_FAILURES_OF_ADDRESS
 from app.api.base_schemas import MAX_PARTS
 from app.api.bodies import MAX_PUBLIC_BYTES
 from app.documents.library import check_metadata
-from app.errors import InputError
+from app.errors import CatalogUnavailableError, InputError
 from app.types.access import Role
-from app.types.documents import MAX_KEY_CHARACTERS, MAX_METADATA_CHARACTERS
+from app.types.documents import MAX_KEY_CHARACTERS, MAX_METADATA_CHARACTERS, Judgement, utc_now
 from embedder.encoder import Encoder
 from embedder.errors import TextError
 from embedder.refinement_steps import MAX_INSTRUCTION_CHARACTERS
@@ -92,6 +92,16 @@ def test_a_judgement_keeps_no_long_texts(application: AccessApplication) -> None
     assert post(application, "/api/v1/judgements", judgement).status_code == 200
 
 
+def test_a_judgement_of_an_earlier_release_with_a_long_text_can_be_deleted(application: AccessApplication) -> None:
+    catalog = application.application.services.catalog
+    (document,) = catalog.documents(OWN)
+    catalog.save_judgement(Judgement(document.id, "cat", TOO_LONG, 1, "user-1", utc_now()))
+    wanted = {"document_id": document.id, "query": "cat", "instruction": TOO_LONG}
+    answer = application.client.delete("/api/v1/judgements", params=wanted, headers=application.as_("editor of own"))
+    assert answer.status_code == 204
+    assert not any(each.instruction == TOO_LONG for page in catalog.judgement_pages(OWN) for each in page)
+
+
 @pytest.mark.parametrize(
     ("path", "body"),
     [
@@ -160,6 +170,61 @@ def test_the_password_behind_a_session_cannot_be_guessed(application: AccessAppl
     client.post("/login", data={"name": "user-1", "password": "password of 1"})
     other = {"current": "password of 1", "new": "a new password"}
     assert client.post("/api/v1/me/password", json=other).status_code == 204
+
+
+def test_a_key_does_not_fill_the_audit_log(application: AccessApplication) -> None:
+    """It has no password to change, and its attempts do not count for its user."""
+    client, body = application.client, {"current": "password of 0", "new": "a new password"}
+    key = application.as_("reader of own")
+    said = [client.post("/api/v1/me/password", json=body, headers=key).status_code for _ in range(15)]
+    assert said == [403] * MAX_FAILURES_OF_ADDRESS + [429] * (15 - MAX_FAILURES_OF_ADDRESS)
+    entries = application.accounts.ledger.audit_entries(actions=["password.refused"])
+    assert len(entries) == MAX_FAILURES_OF_ADDRESS
+    client.post("/login", data={"name": "user-0", "password": "password of 0"})
+    assert client.post("/api/v1/me/password", json=body).status_code == 204
+
+
+def test_a_key_that_is_revoked_twice_is_one_entry(application: AccessApplication) -> None:
+    client = application.client
+    client.post("/login", data={"name": "user-0", "password": "password of 0"})
+    made = client.post("/api/v1/keys", json={}).json()
+    for _ in range(3):
+        assert client.delete(f"/api/v1/keys/{made['id']}").status_code == 204
+    assert len(application.accounts.ledger.audit_entries(actions=["key.revoked"])) == 1
+
+
+def test_what_is_refused_is_no_entry_of_the_audit_log(application: AccessApplication) -> None:
+    client, editor = application.client, application.as_("editor of own")
+    before = application.accounts.ledger.audit_entries()
+    refused = [
+        client.post(f"/api/v1/collections/{OWN}/lens-indexes", json={"lens": "none"}, headers=editor),
+        client.delete(f"/api/v1/collections/{OWN}/lens-indexes?lens=none", headers=editor),
+        client.post(f"/api/v1/collections/{OWN}/rollback", headers=editor),
+        client.post("/api/v1/collections", json={"name": OWN}, headers=editor),
+    ]
+    assert all(400 <= each.status_code < 500 for each in refused), [each.text for each in refused]
+    assert application.accounts.ledger.audit_entries() == before
+
+
+@pytest.mark.parametrize(
+    ("method", "path"), [("POST", "/login"), ("GET", "/feeds/a.atom"), ("GET", "/api/v1/collections")]
+)
+def test_who_has_no_login_learns_no_address_of_the_database(
+    application: AccessApplication, monkeypatch: pytest.MonkeyPatch, method: str, path: str
+) -> None:
+    def fail(*_: Any, **__: Any) -> Any:
+        raise CatalogUnavailableError("The catalog at postgresql://user@10.0.0.5/catalog does not answer.")
+
+    catalog = application.application.services.catalog
+    for name in ("user", "key", "attempts", "web_session"):
+        monkeypatch.setattr(type(catalog.access), name, fail)
+    monkeypatch.setattr(type(catalog.standing), "of_feed", fail)
+    form = {"data": {"name": "anna", "password": "a password"}} if method == "POST" else {}
+    key = {"authorization": "Bearer gk_0123456789ab_" + "x" * 43} if path.startswith("/api") else {}
+    answer = application.client.request(method, path, headers=key, **form)
+    assert answer.status_code == 503
+    assert "10.0.0.5" not in answer.text
+    assert int(answer.headers["retry-after"]) > 0
 
 
 def test_a_new_password_that_is_too_short_is_no_guess(application: AccessApplication) -> None:

@@ -35,6 +35,7 @@ from ingest.readers.kinds import KINDS
 from scripts.make_texts import CORE, ROOT, find_faults, find_messages, find_texts, messages_of_python, texts_of_python
 from ui.account_page import account_drawer
 from ui.core_messages import MAX_CHARS, translate_message, translate_note
+from ui.fair_queue import FairQueue
 from ui.gradio_guard import GradioGuard, QueueSessions
 from ui.language import (
     COOKIE,
@@ -223,7 +224,9 @@ def refusing_client() -> TestClient:
     async def never(*_: Any) -> None:
         raise AssertionError("reached Gradio")
 
-    return TestClient(LanguageOfRequest(GradioGuard(never, pages=["/"], sessions=QueueSessions()), default="auto"))
+    queue = FairQueue(lambda: None, owner_of=str)
+    guard = GradioGuard(never, pages=["/"], sessions=QueueSessions(), queue=queue)
+    return TestClient(LanguageOfRequest(guard, default="auto"))
 
 
 def test_an_unknown_path_is_refused_in_the_language_that_is_asked_for() -> None:

@@ -69,6 +69,21 @@ def own(toy_services: Any, history_limit: int = 2) -> RecordedSearches:
     )
 
 
+def test_half_characters_of_an_earlier_release_hide_no_other_search(toy_services: Any, client: TestClient) -> None:
+    records = toy_services.services.catalog.searches
+    asked = {"query": "cat \ud83d", "collection": "library", "filters": {"k\udc00": "v"}}
+    kept = records.save_search("operator", "half", asked)
+    records.save_search("operator", "whole", {"query": "cat", "collection": "library"})
+    records.record_search("operator", asked, keep=2)
+    found = client.get("/api/v1/saved-searches")
+    assert [each["name"] for each in found.json()] == ["half", "whole"]
+    repaired = {"query": "cat \ufffd", "collection": "library", "filters": {"k\ufffd": "v"}}
+    assert found.json()[0]["request"] == repaired
+    assert client.get("/api/v1/saved-searches/half").json()["request"] == repaired
+    assert [each["request"] for each in client.get("/api/v1/history").json()] == [repaired]
+    assert client.delete(f"/api/v1/saved-searches/{kept.id}").status_code == 204
+
+
 def test_a_search_is_saved_listed_asked_and_deleted_over_http(client: TestClient) -> None:
     body = {"name": "cats", "request": {"query": "cat", "filters": {"kind": "note"}, "lens": "Same place"}}
     saved = client.post("/api/v1/saved-searches", json=body).json()

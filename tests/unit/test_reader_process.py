@@ -263,6 +263,26 @@ def test_worker_loads_no_parser():
     assert {"lxml", "openpyxl", "docx", "pypdf", "oxmsg"}.isdisjoint(loaded)
 
 
+HARD = """
+import resource
+from ingest.readers.child_side import limit, prolong
+from ingest.readers.limits import ProcessLimits
+
+for kind, hard in ((resource.RLIMIT_CPU, 50), (resource.RLIMIT_AS, 8_000_000_000)):
+    resource.setrlimit(kind, (hard, hard))
+limit(ProcessLimits(cpu_s=200, memory_bytes=1_000_000_000), 1_000_000_000)
+prolong(100)
+print(resource.getrlimit(resource.RLIMIT_CPU), resource.getrlimit(resource.RLIMIT_AS))
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="sets limits of Linux")
+def test_child_keeps_the_limits_of_its_service():
+    """Raising them is an error, which would be blamed on every document."""
+    told = subprocess.run([sys.executable, "-c", HARD], check=True, capture_output=True, text=True).stdout
+    assert told == "(50, 50) (3000000000, 8000000000)\n"
+
+
 def test_child_that_cannot_start_is_not_an_error_of_the_document(reader_factory, monkeypatch):
     monkeypatch.setattr(sys, "executable", "/bin/false")
     with pytest.raises(UnavailableError, match="does not start"):

@@ -56,6 +56,13 @@ def test_a_feed_is_read_by_its_address_alone(toy_services: Any, client: TestClie
     [
         ({"strength": "weak"}, "strength"),
         ({"webhook": "ftp://host"}, "webhook"),
+        ({"webhook": "https://"}, "webhook"),
+        ({"webhook": "http:///hook"}, "webhook"),
+        ({"webhook": "https://host:0/hook"}, "webhook"),
+        ({"webhook": "https://host:x/hook"}, "webhook"),
+        ({"webhook": "https://[::1/hook"}, "webhook"),
+        ({"webhook": "https://ho st/hook"}, "webhook"),
+        ({"webhook": "https://anna:secret@host/hook"}, "password"),
         ({"alert": "ops"}, "GIRCSE_ALERTS_FILE"),
     ],
 )

@@ -33,6 +33,7 @@ from app.maintenance.transfer import Transfer, Transferred
 from app.search.judgements import new_judgement, new_lens
 from app.testing import ToyEmbedder, text_source
 from app.types.documents import DocumentState, GarbageKind, Lens, utc_now
+from app.types.texts import TextLayout
 from app.vectors import QdrantVectorIndex
 
 __all__ = ["engine_address", "new_index"]  # fixtures: the tests run against a server, too
@@ -332,6 +333,9 @@ def test_a_zip_bomb_is_refused_before_it_is_unpacked(
         ("chunks/000001.jsonl", b'"document_id":"', b'"document_id":"x'),
         ("documents/000001.jsonl", b'"byte_count":', b'"byte_count":-'),
         ("documents/000001.jsonl", b'"content_hash":"', b'"content_hash":"../'),
+        ("documents/000001.jsonl", b'"byte_count":', b'"byte_count":99999999999999999999'),
+        ("chunks/000001.jsonl", b'"page":null', b'"page":99999999999999999999'),
+        ("chunks/000001.jsonl", b'"ordinal":', b'"ordinal":3000000000'),
         ("vectors/000001.npy", b"<f4", b"<i4"),
         ("vectors/000001.npy", b"<f4", b"|O4"),
         ("vectors/000001.npy", b"(3, 256)", b"(6, 128)"),
@@ -347,6 +351,78 @@ def test_rows_that_no_export_writes_leave_nothing_behind(
         transfer_of(elsewhere).import_collection(path)
     assert elsewhere.services.catalog.collections() == []
     assert elsewhere.index.indexes() == []
+
+
+def changed(archive: Path, path: Path, change: Callable[[str, bytes], bytes]) -> Path:
+    """A copy of the archive with other members, and a manifest that agrees with them."""
+    return pack(path, [(info, change(info.name, data)) for info, data in unpacked(archive)])
+
+
+def test_an_archive_changes_no_text_that_is_there(toy_services: Any, archive: Path, tmp_path: Path) -> None:
+    """Texts are kept by the hash of their file, and other collections show them."""
+    services = toy_services.services
+    document = services.catalog.documents("library")[0]
+    before = services.library.text_window(document, 0, 10).text
+    services.blobs.put_layout(document.content_hash, TextLayout(page_starts=(0, 5)))
+    with_layout = tmp_path / "layout.tar.zst"
+    transfer_of(toy_services).export_collection("library", with_layout)
+
+    def forged(name: str, data: bytes) -> bytes:
+        if name.startswith("texts/"):
+            return b"x" * len(data)
+        return data.replace(b"5", b"6") if name.startswith("layouts/") else data
+
+    transfer_of(toy_services).import_collection(changed(with_layout, tmp_path / "b.tar.zst", forged), name="copy")
+    assert services.library.text_window(document, 0, 10).text == before
+    assert tuple(services.library.layout(document, 0, 10).page_starts) == (0, 5)
+
+
+def test_a_file_that_is_not_what_its_name_says_is_refused(packed: Path, elsewhere: Any, tmp_path: Path) -> None:
+    def forged(name: str, data: bytes) -> bytes:
+        return b"another file" if name.startswith("files/") else data
+
+    with pytest.raises(ArchiveError, match="another content"):
+        transfer_of(elsewhere).import_collection(changed(packed, tmp_path / "bad.tar.zst", forged))
+    assert is_untouched(elsewhere)
+
+
+def test_an_archive_gives_no_access_to_a_file_that_is_there(toy_services: Any, archive: Path, tmp_path: Path) -> None:
+    """Its hash alone is not enough: the archive must contain the file."""
+
+    def forged(name: str, data: bytes) -> bytes:
+        return b"" if name.startswith("files/") else data
+
+    with pytest.raises(ArchiveError, match="another content"):
+        transfer_of(toy_services).import_collection(changed(archive, tmp_path / "bad.tar.zst", forged), name="copy")
+    assert [each.name for each in toy_services.services.catalog.collections()] == ["library"]
+
+
+@pytest.mark.parametrize("kind", ["chunks", "judgements"])
+def test_rows_of_documents_of_another_collection_are_refused(toy_services: Any, tmp_path: Path, kind: str) -> None:
+    """Search results name the document of a chunk, whichever collection it is in."""
+    application, path = filled(toy_services), tmp_path / "library.tar.zst"
+    catalog = application.services.catalog
+    document = catalog.documents("library")[0]
+    catalog.save_judgement(new_judgement(document.id, query="cat", instruction="", grade=1))
+    transfer_of(application).export_collection("library", path)
+    hidden = application.add("A secret.", collection="hidden")
+
+    def forged(name: str, data: bytes) -> bytes:
+        return data.replace(document.id.encode(), hidden.id.encode()) if name.startswith(kind) else data
+
+    application.services.library.delete_collection("library")
+    with pytest.raises(ArchiveError, match="of another collection"):
+        transfer_of(application).import_collection(changed(path, tmp_path / "bad.tar.zst", forged))
+    assert [each.name for each in catalog.collections()] == ["hidden"]
+
+
+def test_a_member_of_very_many_rows_is_refused(
+    packed: Path, elsewhere: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.maintenance.archive_records.MAX_LINES", 2)
+    with pytest.raises(ArchiveError, match="rows"):
+        transfer_of(elsewhere).import_collection(packed)
+    assert elsewhere.services.catalog.collections() == []
 
 
 KILLED = """

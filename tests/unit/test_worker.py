@@ -16,7 +16,8 @@ from patience import PATIENCE_S, wait_until
 from sqlalchemy import text
 from worker_process import SlowEmbedder, open_parts
 
-from app.errors import UnavailableError, VectorIndexUnavailableError
+from app.catalog.jobs import MAX_LOST_ATTEMPTS
+from app.errors import NoAnswerError, UnavailableError, VectorIndexUnavailableError
 from app.ports.texts import TextSink
 from app.testing import InMemoryVectorIndex, ToyEmbedder
 from app.types.documents import DocumentState, JobState, Point
@@ -149,6 +150,34 @@ def test_an_engine_that_is_away_costs_no_attempt(tmp_path: Path) -> None:
     index.is_away = False
     assert worker.run_once() is True
     assert parts.catalog.document(document.id).state is DocumentState.READY
+    parts.engine.dispose()
+
+
+class HangingIndex(InMemoryVectorIndex):
+    """An engine that hangs on one text."""
+
+    def upsert(self, index: str, points: Sequence[Point]) -> None:
+        if any("poison" in str(point.payload["page_content"]) for point in points):
+            raise NoAnswerError("Qdrant does not answer.")
+        super().upsert(index, points)
+
+
+def test_a_document_on_which_the_engine_hangs_is_given_up(tmp_path: Path) -> None:
+    """It is tried again at most as often as one during which workers end, and other documents of its block succeed."""
+    parts = IngestParts.open(tmp_path, HangingIndex())
+    parts.add_collection(ToyEmbedder())
+    poison, job = parts.submit("poison")
+    healthy, _ = parts.submit("Text.", uri="healthy.txt")
+    assert job is not None
+    worker = Worker(catalog=parts.catalog, pipeline=parts.pipeline(), owner="test")
+    for _ in range(3 * MAX_LOST_ATTEMPTS):
+        worker.run_once()
+        make_due(parts)
+    dead = parts.catalog.job(job.id)
+    assert (dead.state, dead.attempts) == (JobState.DEAD, MAX_LOST_ATTEMPTS)
+    assert "stopped answering" in str(parts.catalog.document(poison.id).error)
+    assert parts.catalog.document(healthy.id).state is DocumentState.READY
+    assert worker.run_once() is False
     parts.engine.dispose()
 
 
