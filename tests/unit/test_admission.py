@@ -314,11 +314,11 @@ async def test_clients_are_users_once_their_keys_were_right(path: str) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": b""})
 
-    guarded = Admission(app, settings=Settings(), metrics=ProcessMetrics())
-    semaphore = guarded._classes[request_class_of("POST", path) or ""]
+    admission_of_app = Admission(app, settings=Settings(), metrics=ProcessMetrics())
+    semaphore = admission_of_app._classes[request_class_of("POST", path) or ""]
     release = semaphore.release
     semaphore.release = lambda client="": clients.append(client) or release(client)  # type: ignore[method-assign,func-returns-value]
-    transport = httpx.ASGITransport(guarded, client=("10.0.0.7", 1))
+    transport = httpx.ASGITransport(admission_of_app, client=("10.0.0.7", 1))
     async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
         for key in ("right 1", "right 2", "wrong", "right 1", "right 2", "wrong"):
             await client.post(path, headers={"x-api-key": key})
@@ -353,8 +353,8 @@ async def test_a_body_that_no_route_reads_gives_no_place(method: str, content: b
         yield b"x"
         yield b"y"
 
-    guarded = Admission(app, settings=Settings(requests_at_once=2), metrics=ProcessMetrics())
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(guarded), base_url="http://test") as client:
+    admission_of_app = Admission(app, settings=Settings(requests_at_once=2), metrics=ProcessMetrics())
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(admission_of_app), base_url="http://test") as client:
         sent = [client.request(method, "/api/v1/jobs/retry", content=content or pieces()) for _ in range(6)]
         assert {each.status_code for each in await asyncio.gather(*sent)} == {200}
     assert most <= 2
