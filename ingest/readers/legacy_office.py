@@ -330,7 +330,8 @@ def _require() -> None:
     if Document is None:
         raise DocumentError(
             "Office files from before 2007 need libraries that are not installed. Run pip install "
-            "'gircse-search[office]' on the server, then retry the job; or save the file in a current format."
+            "'gircse-search[office]' on the server, then retry all failed documents; or save the file in a current "
+            "format."
         )
 
 

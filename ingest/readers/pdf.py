@@ -191,8 +191,8 @@ def _no_text(page_count: int, unread: Sequence[int]) -> DocumentError:
     if not is_installed():
         return DocumentError(
             f"This PDF has no text on its {page_count:,} pages: it holds pictures of text. To read them by OCR, run "
-            "pip install 'gircse-search[ocr]' on the server, then retry the job; or run OCR on it elsewhere (for "
-            "instance with ocrmypdf) and add the result."
+            "pip install 'gircse-search[ocr]' on the server, then retry all failed documents; or run OCR on it "
+            "elsewhere (for instance with ocrmypdf) and add the result."
         )
     return DocumentError(
         f"This PDF has no text on its {page_count:,} pages, and none could be recognised (pages {ranges(unread)}). "

@@ -51,6 +51,6 @@ def require_installed() -> None:
     """Raises DocumentError if text recognition is not installed."""
     if not is_installed():
         raise DocumentError(
-            "This is a picture: to read it by OCR, run pip install 'gircse-search[ocr]' on the server, then retry the "
-            "job."
+            "This is a picture: to read it by OCR, run pip install 'gircse-search[ocr]' on the server, then retry all "
+            "failed documents."
         )
