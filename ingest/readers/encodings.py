@@ -154,9 +154,8 @@ def _encoding_of(stream: BinaryIO, declared: tuple[str | None, ...]) -> Encoding
     failure_at = _utf8_failure(stream)
     for label in declared:
         encoding = labelled(label) if label else None
-        if encoding is None or (
-            failure_at is None and _is_single_byte(encoding)
-        ):  # hardly any such text is valid UTF-8
+        # Hardly any text in a single-byte encoding is valid UTF-8.
+        if encoding is None or (failure_at is None and _is_single_byte(encoding)):
             continue
         if encoding.name == "utf-8":
             if failure_at is None:
@@ -176,7 +175,8 @@ def _name(label: str | None) -> str:
 
 
 def _is_single_byte(encoding: Encoding) -> bool:
-    return len(bytes(range(0x80, 0x100)).decode(encoding.codec, "replace")) == 0x80
+    text = bytes(range(0x80, 0x100)).decode(encoding.codec, "replace")
+    return len(text) == 0x80 > 2 * text.count("\ufffd")  # in UTF-7 all are broken
 
 
 def _is_contradicted(stream: BinaryIO, encoding: Encoding) -> bool:

@@ -43,11 +43,12 @@ _ADDRESSES = (0x39FE, 0x3003)
 _RECIPIENT_KIND = 0x0C15
 _RECIPIENTS = {1: ("To", 0x0E04), 2: ("Cc", 0x0E03), 3: ("Bcc", 0x0E02)}  # and the property with all their names
 _CODE_PAGE, _LOCALE, _PAGE_OF_BODY = 0x3FFD, 0x3FF1, 0x3FDE
-# The Windows code pages of languages that need another one than 1252.
-_PAGES = dict.fromkeys((0x05, 0x0E, 0x15, 0x18, 0x1A, 0x1B, 0x1C, 0x24), 1250)
-_PAGES |= {0x02: 1251, 0x19: 1251, 0x22: 1251, 0x23: 1251, 0x08: 1253, 0x1F: 1254, 0x0D: 1255, 0x01: 1256, 0x29: 1256}
-_PAGES |= {0x25: 1257, 0x26: 1257, 0x27: 1257, 0x2A: 1258, 0x1E: 874, 0x11: 932, 0x12: 949}
-_PAGES |= dict.fromkeys((0x03, 0x06, 0x07, 0x09, 0x0A, 0x0B, 0x0C, 0x10, 0x13, 0x14, 0x16, 0x1D), 1252)
+# The code pages of languages, by the lower ten bits of the locale. Those of Chinese differ by country.
+_CODE_PAGES = dict.fromkeys((0x05, 0x0E, 0x15, 0x18, 0x1A, 0x1B, 0x1C, 0x24), 1250)
+_CODE_PAGES |= dict.fromkeys((0x02, 0x19, 0x22, 0x23), 1251)
+_CODE_PAGES |= {0x08: 1253, 0x1F: 1254, 0x0D: 1255, 0x01: 1256, 0x29: 1256, 0x2A: 1258, 0x1E: 874, 0x11: 932, 0x12: 949}
+_CODE_PAGES |= {0x25: 1257, 0x26: 1257, 0x27: 1257}
+_CODE_PAGES |= dict.fromkeys((0x03, 0x06, 0x07, 0x09, 0x0A, 0x0B, 0x0C, 0x10, 0x13, 0x14, 0x16, 0x1D), 1252)
 _FILE, _FILE_NAMES, _FILE_TYPE = 0x3701, (0x3707, 0x3704, _NAME), 0x370E
 _TABLE, _ATTACHED_MESSAGE = "__properties_version1.0", "__substg1.0_3701000d"  # names differ in case
 _EPOCH = datetime(1601, 1, 1, tzinfo=UTC)
@@ -64,7 +65,7 @@ class _Properties:
         self._values = {
             struct.unpack_from("<H", table, at + 2)[0]: table[at + 8 : at + 16] for at in range(0, len(table) - 15, 16)
         }
-        pages = self.number(_CODE_PAGE), _PAGES.get(self.number(_LOCALE) & 0x3FF), self.number(_PAGE_OF_BODY)
+        pages = self.number(_CODE_PAGE), _CODE_PAGES.get(self.number(_LOCALE) & 0x3FF), self.number(_PAGE_OF_BODY)
         self.labels = tuple(codec_of_code_page(page) for page in pages if page) or labels
 
     def bytes_of(self, number: int, kind: int = _BINARY) -> bytes:
