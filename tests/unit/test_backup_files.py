@@ -272,7 +272,7 @@ def packed_files(path: Path, members: dict[str, bytes]) -> Path:
 
 
 def test_sound_layouts_and_texts_are_not_replaced(tmp_path: Path) -> None:
-    """`gircse restore FILE --files` is safe at any time, also with the file of a stranger."""
+    """`gircse restore FILE --files` is safe at any time, also with an untrusted file."""
     blobs, content = FolderBlobStore(tmp_path / "files"), b"A text."
     content_hash = blobs.put(content)
     blobs.put_text(content_hash, ["A text."])
