@@ -77,6 +77,11 @@ def account_page_routes(accounts: AccountService, *, draw: DrawAccount) -> APIRo
         accounts.revoke_key(key_id)
         return RedirectResponse(ACCOUNT, 303)
 
+    _add_session_forms(routes, accounts)
+    return routes
+
+
+def _add_session_forms(routes: APIRouter, accounts: AccountService) -> None:
     @routes.post(f"{ACCOUNT}/sessions/end")
     def end_session(session_id: Annotated[str, Form(max_length=100)]) -> Response:
         accounts.end_session(session_id)
@@ -86,5 +91,3 @@ def account_page_routes(accounts: AccountService, *, draw: DrawAccount) -> APIRo
     def end_other_sessions() -> Response:
         accounts.end_other_sessions()
         return RedirectResponse(ACCOUNT, 303)
-
-    return routes
