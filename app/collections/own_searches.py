@@ -8,7 +8,14 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from app.errors import CatalogUnavailableError, ConflictError, ForbiddenError, InputError, NotFoundError
+from app.errors import (
+    CatalogUnavailableError,
+    ConflictError,
+    ForbiddenError,
+    InputError,
+    NotFoundError,
+    UnknownSavedSearchError,
+)
 from app.types.documents import require_text
 from app.types.search import SearchRequest
 from app.types.searches import (
@@ -50,10 +57,11 @@ class RecordedSearches:
 
     def find(self, search: str) -> SavedSearch:
         """Finds by id or name."""
-        for saved in self.saved():
+        visible = self.saved()
+        for saved in visible:
             if search in (saved.id, saved.name):
                 return saved
-        raise _unknown(search)
+        raise UnknownSavedSearchError(search[:MAX_SEARCH_NAME_CHARACTERS], [saved.name for saved in visible])
 
     def save(self, name: str, request: SearchQuestion) -> SavedSearch:
         name = require_text(name, name="name of the search").strip()
@@ -76,7 +84,7 @@ class RecordedSearches:
     def delete(self, search_id: str) -> None:
         owner = self._owner()
         if not self._is_reached(self._records.saved_search(owner, search_id).request):
-            raise _unknown(search_id)
+            raise UnknownSavedSearchError(search_id[:MAX_SEARCH_NAME_CHARACTERS], [])
         self._records.delete_saved_search(owner, search_id)
 
     def history(self) -> list[PastSearch]:
@@ -113,10 +121,6 @@ class RecordedSearches:
 
     def _is_reached(self, request: SearchQuestion) -> bool:
         return self._reaches(str(request.get("collection", "")))
-
-
-def _unknown(search: str) -> NotFoundError:
-    return NotFoundError(f"You have no saved search {search[:MAX_SEARCH_NAME_CHARACTERS]!r}.")
 
 
 def _is_control(character: str) -> bool:
