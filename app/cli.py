@@ -218,6 +218,9 @@ class _Group(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
+        except typer.BadParameter as error:
+            error.message = error.message.removeprefix("Value error, ")  # of pydantic
+            raise
         except (GircseError, OSError) as error:
             if ctx.params.get("debug") or isinstance(error, BrokenPipeError):
                 raise

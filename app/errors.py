@@ -112,6 +112,16 @@ class UnknownCollectionError(NotFoundError):
         )
 
 
+class UnknownSavedSearchError(NotFoundError):
+    def __init__(self, name: str, known: list[str]) -> None:
+        near = nearest_name(name, known)
+        super().__init__(
+            f"You have no saved search {name!r}. Did you mean {near!r}?"
+            if near
+            else f"You have no saved search {name!r}. `gircse saved list` lists them."
+        )
+
+
 class UnknownDocumentError(NotFoundError):
     @classmethod
     def of(cls, document_id: str) -> Self:

@@ -69,6 +69,7 @@ CORE = (
         "app/vectors/errors.py",
         "app/wiring/remote.py",
     ),
+    *("app/access/account_service.py", "app/access/accounts.py", "app/api/account_page.py"),
     "app/wiring/language_model.py",
     *("app/wiring/embedding.py", "ingest/indexer.py", "ingest/urls.py"),
     *(

@@ -60,7 +60,9 @@ class DocumentHandlers:
 
     def show(self, collection: object, text: object = "", state: object = "", offset: object = "") -> DocumentsView:
         if not collection:
-            return DocumentsView("", "", render_no_collection(), "", IDLE_POLL_S)
+            # While the page is loading, none of several collections is chosen yet.
+            listing = render_new_collection("") if self.catalog.collections() else render_no_collection()
+            return DocumentsView("", "", listing, "", IDLE_POLL_S)
         try:
             found = self._collection(collection)
         except UnknownCollectionError as error:

@@ -9,7 +9,7 @@ from typing import Any
 import gradio as gr
 
 from ui.choice_fields import choice_field, choose_collection, collection_names, first_offered
-from ui.chosen_collection import asked_collection
+from ui.chosen_collection import asked_collection, missing_collection
 from ui.collection_panel import build_collection_panel, connect_collection_panel
 from ui.contract import PageParts
 from ui.document_view import build_document_view
@@ -17,6 +17,7 @@ from ui.documents_handlers import BUSY_POLL_S, DocumentHandlers
 from ui.handler_inputs import as_handler, event_data
 from ui.language import _, later
 from ui.render.selection import render_selection
+from ui.render.text import render_reader_note
 from ui.render.upload import render_uploader
 from ui.source_panel import build_source_panel, connect_source_panel
 from ui.theme import ASSETS
@@ -103,6 +104,7 @@ def build_documents_page(site: gr.Blocks, parts: PageParts) -> None:
             panel = build_collection_panel(parts)
         with gr.Column(scale=3, min_width=280):
             uploader = gr.HTML(render_uploader(), elem_id="uploader", js_on_load=UPLOAD_SCRIPT)
+    gr.HTML(render_reader_note(), js_on_load=None)
     message = gr.HTML("", elem_id="documents-message", js_on_load=ACT_SCRIPT)
     overview = gr.HTML("", elem_id="documents-overview", js_on_load=OVERVIEW_SCRIPT)
     asked = _build_filter(collection)
@@ -128,7 +130,7 @@ def build_documents_page(site: gr.Blocks, parts: PageParts) -> None:
     timer.tick(**showing)
     connect_collection_panel(panel, parts, collection=collection, offer=offer, message=message, showing=showing)
     connect_source_panel(sources, collection=collection, message=message, showing=showing)
-    _connect_choices(site, parts, asked, showing)
+    _connect_choices(site, parts, asked, views.message, showing)
     _connect_adding(handlers, parts, asked, _Adding(uploader, urls, fetch), views, showing)
     _connect_list(handlers, asked, views, showing)
 
@@ -155,7 +157,12 @@ def _build_filter(collection: gr.Dropdown) -> _Asked:
     return _Asked(collection, text, state, offset)
 
 
-def _connect_choices(site: gr.Blocks, parts: PageParts, asked: _Asked, showing: dict[str, Any]) -> None:
+def _connect_choices(
+    site: gr.Blocks, parts: PageParts, asked: _Asked, message: gr.HTML, showing: dict[str, Any]
+) -> None:
+    def missing(request: gr.Request) -> str:
+        return missing_collection(parts.catalog, request)
+
     def look_up(request: gr.Request) -> str:
         names = collection_names(parts.catalog)
         return json.dumps({"names": names, "name": first_offered(names, asked_collection(request))})
@@ -165,6 +172,7 @@ def _connect_choices(site: gr.Blocks, parts: PageParts, asked: _Asked, showing: 
     site.load(look_up, outputs=found, **_QUIET).then(
         None, [found, asked.collection], asked.collection, js=FILL_UNLESS_WRITTEN, **_QUIET
     ).then(**showing)
+    site.load(missing, outputs=message, **_QUIET)
     asked.collection.input(**first_page).then(**showing)
     gr.on([asked.text.submit, asked.text.blur, asked.state.input], **first_page).then(**showing)
 

@@ -10,12 +10,12 @@ import gradio as gr
 from app.types.evaluation import EvaluationRun, Measure
 from app.types.search import ALL_COLLECTIONS, DEFAULT_MODE
 from ui.choice_fields import choice_field, choose_collection
-from ui.chosen_collection import asked_collection, remember_collection
+from ui.chosen_collection import asked_collection, missing_collection, remember_collection
 from ui.contract import PageParts
 from ui.evaluate_handlers import ALL_QUERIES, POLICIES, STEPS, EvaluateHandlers, is_running, sample_choices
 from ui.handler_inputs import as_handler, event_data
 from ui.language import _, html, later
-from ui.render.text import render_note
+from ui.render.text import render_note, render_reader_note
 from ui.theme import ASSETS
 
 POLL_SECONDS = 1.0
@@ -101,6 +101,7 @@ def build_evaluate_page(site: gr.Blocks, parts: PageParts) -> None:
         ),
         js_on_load=None,
     )
+    gr.HTML(render_reader_note(), js_on_load=None)
     judged = _build_judged()
     plan = _build_plan(handlers, parts)
     results = _build_results()
@@ -141,7 +142,7 @@ _IMPORT_FILES = (
 def _build_plan(handlers: EvaluateHandlers, parts: PageParts) -> _Plan:
     steps = [each for each in STEPS if each <= parts.max_steps]
     usual = [str(each) for each in steps if each in (1, 5, 20)]
-    with gr.Column(elem_classes="ask"):
+    with gr.Column(elem_classes="ask", elem_id="evaluate-plan"):
         with gr.Row(elem_classes="ask-row ways"):
             modes = gr.CheckboxGroup(
                 [(_(label), mode) for label, mode in MODES], value=[DEFAULT_MODE.value], label=_("Find by"),
@@ -226,10 +227,11 @@ def _connect_judged(site: gr.Blocks, handlers: EvaluateHandlers, judged: _Judged
     def choices(request: gr.Request) -> tuple[Any, ...]:
         asked = asked_collection(request)
         wanted = asked if asked and asked != ALL_COLLECTIONS else handlers.first_judged()
-        return choose_collection(handlers.catalog, wanted), gr.Dropdown(choices=handlers.instruction_choices())
+        missing = missing_collection(handlers.catalog, request)
+        return choose_collection(handlers.catalog, wanted), gr.Dropdown(choices=handlers.instruction_choices()), missing
 
     remember_collection(judged.collection)
-    opened = site.load(choices, outputs=[judged.collection, plan.instructions], **_QUIET).then(**shown)
+    opened = site.load(choices, outputs=[judged.collection, plan.instructions, judged.message], **_QUIET).then(**shown)
     judged.collection.input(**shown)
     judged.bring_in.click(
         None,

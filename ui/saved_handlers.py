@@ -52,8 +52,9 @@ class SavedHandlers:
             raise InputError(_("Unknown button. Reload the page."))
         search_id = read_choice(data.get("subject"), name="search")
         if action == "delete":
+            name = next((each.name for each in self.searches.saved() if each.id == search_id), "")
             self.searches.delete(search_id)
-            return render_note(_("Deleted."))
+            return render_note(_("The saved search “{name}” was deleted.").format(name=name))
         if action == "forget":
             self.searches.forget(search_id)
             return ""

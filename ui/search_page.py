@@ -234,7 +234,7 @@ def _build_settings(lens_values: str, parts: PageParts) -> tuple[Any, ...]:
                 elem_id="second-look",
             )
         further = _build_further_options()
-        with gr.Row(elem_classes="ask-row"):
+        with gr.Row(elem_classes="ask-row", elem_id="save-lens-row"):
             lens_name = gr.Textbox(
                 label=_("Save as a lens"), placeholder=_("A name for it"), max_lines=1, elem_id="lens-name"
             )

@@ -134,11 +134,16 @@ class AccountService:
             raise self._refused_password(principal)
         self._authorizer.note_done("password.changed", principal.name)
 
+    def has_own_password(self) -> bool:
+        """Whether the caller can change their password: not `admin`, and nobody who logs in only through a provider."""
+        principal = self.me()
+        return principal.key_id is None and self._ledger.user(principal.name).password_hash is not None
+
     def _refused_password(self, principal: Principal) -> ForbiddenError:
         self._authorizer.note_refused("password.refused", principal.name)
-        return ForbiddenError(
-            "The current password is wrong, or you use an API key. Only users change their own password."
-        )
+        if principal.key_id is not None:
+            return ForbiddenError("An API key cannot change a password. Log in to change it.")
+        return ForbiddenError("The current password is wrong.")
 
     def remove_user(self, name: str) -> None:
         self._within(self.me(), name)

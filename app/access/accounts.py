@@ -12,7 +12,18 @@ from typing import TYPE_CHECKING
 
 from app.access.hashing import KEYS, PASSWORDS, digest, is_same
 from app.errors import ConflictError, ForbiddenError, InputError, LoginRequiredError, UnknownUserError
-from app.types.access import EVERYTHING, AccountChange, ApiKey, Identity, Principal, Role, Scope, User, is_of_operator
+from app.types.access import (
+    EVERYTHING,
+    MIN_PASSWORD_CHARACTERS,
+    AccountChange,
+    ApiKey,
+    Identity,
+    Principal,
+    Role,
+    Scope,
+    User,
+    is_of_operator,
+)
 from app.types.documents import utc_now
 from app.types.quotas import Quotas
 from embedder.lru import LRUCache
@@ -22,7 +33,6 @@ if TYPE_CHECKING:  # avoids importing SQL
 
 ADMIN = "admin"
 KEY_PREFIX = "gk_"
-MIN_PASSWORD_CHARACTERS = 10
 MAX_PASSWORD_CHARACTERS = 1_000
 MAX_PATTERNS = 100
 KEPT_CHECKS = 1_024

@@ -43,7 +43,8 @@ class Authorizer:
             raise LoginRequiredError("Log in or send an API key.")
         if principal.role < role:
             raise ForbiddenError(
-                f"This needs the role {role.label}; {principal.name} has the role {principal.role.label}."
+                f"This needs the role {role.label}; {principal.name} has the role {principal.role.label}. "
+                "An admin of this server can change that."
             )
         return principal
 

@@ -383,6 +383,7 @@ ACCOUNTS: Rules = {
     "identities": Rule(ADMIN),
     "connect_user": Rule(ADMIN, scope=Scope.ACCESS, notes=("user.connected",)),
     "disconnect_user": Rule(ADMIN, scope=Scope.ACCESS, audit=Audit("user.disconnected", "name", after=True)),
+    "has_own_password": READS,
     "change_own_password": Rule(READER, notes=("password.changed", "password.refused")),
     "remove_user": Rule(ADMIN, scope=Scope.ACCESS, audit=Audit("user.removed", "name", after=True)),
     "quota_use": READS,

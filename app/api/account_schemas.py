@@ -8,9 +8,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AwareDatetime, BaseModel, Field
 
-from app.access.accounts import MAX_PASSWORD_CHARACTERS, MAX_PATTERNS, MIN_PASSWORD_CHARACTERS
+from app.access.accounts import MAX_PASSWORD_CHARACTERS, MAX_PATTERNS
 from app.api.base_schemas import RequestBody
-from app.types.access import ApiKey, RoleName, Scope, User, WebSession
+from app.types.access import MIN_PASSWORD_CHARACTERS, ApiKey, RoleName, Scope, User, WebSession
 from app.types.quotas import UNLIMITED, QuotaName, Quotas
 
 COLLECTIONS = "Names of collections. * matches any characters; * alone matches all collections."

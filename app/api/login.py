@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Annotated
 
 from fastapi import APIRouter, Form, Request, Response
@@ -15,9 +14,8 @@ from app.access.throttle import network_of
 from app.api.access import COOKIE, LOGIN, client_address, session_token
 from app.api.client_turns import ClientTurns
 from app.errors import LoginRequiredError, ThrottledError
+from app.types.account_view import DrawLogin
 
-# Renders the login page: (address to open after login, error message or "") -> HTML.
-DrawLogin = Callable[[str, str], str]
 MAX_CHARACTERS = 1_000
 # A check of a password takes a thread for up to a second. Hundreds at once would leave none for other requests.
 CHECKS_AT_ONCE, CHECKS_OF_NETWORK = 8, 2
@@ -28,8 +26,8 @@ def login_routes(logins: Logins, *, draw: DrawLogin) -> APIRouter:
     turns = ClientTurns(at_once=CHECKS_AT_ONCE, of_client=CHECKS_OF_NETWORK)
 
     @routes.get(LOGIN, response_class=HTMLResponse)
-    def show_login(next: str = "/") -> HTMLResponse:
-        return login_page(draw(local(next), ""), 200)
+    def show_login(next: str = "/", changed: str = "") -> HTMLResponse:
+        return login_page(draw(local(next), "", is_changed=bool(changed)), 200)
 
     @routes.post(LOGIN, response_class=HTMLResponse)
     async def log_in(
@@ -44,7 +42,7 @@ def login_routes(logins: Logins, *, draw: DrawLogin) -> APIRouter:
             async with turns.turn(network_of(address)):
                 token = await run_in_threadpool(logins.log_in, name.strip(), password, address=address, browser=browser)
         except (LoginRequiredError, ThrottledError) as error:
-            refused = login_page(draw(local(next), str(error)), error.status)
+            refused = login_page(draw(local(next), str(error), name=name.strip()), error.status)
             if isinstance(error, ThrottledError):
                 refused.headers["Retry-After"] = str(error.retry_after_s)
             return refused

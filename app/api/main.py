@@ -30,7 +30,7 @@ from app.api.hosts import own_address
 from app.api.jobs import job_routes
 from app.api.judgements import judgement_routes, lens_routes
 from app.api.lens_indexes import lens_index_routes
-from app.api.login import DrawLogin, login_routes
+from app.api.login import login_routes
 from app.api.metrics import metrics_routes
 from app.api.models import model_routes
 from app.api.openapi import PROBLEMS, TAGS, describe
@@ -51,6 +51,7 @@ from app.api.telemetry import RequestTelemetry
 from app.api.unrouted import Unrouted
 from app.api.weights import weight_routes
 from app.documents.fetching import ReadUrl
+from app.types.account_view import DrawLogin
 from embedder.server.description import LICENSE, SERVERS, operation_id
 
 MAX_BODY_BYTES = 64 * 1024 * 1024

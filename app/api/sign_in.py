@@ -13,9 +13,10 @@ from app.access.logins import Logins
 from app.access.pending_sign_in import LIFETIME
 from app.access.sign_in import SignIn
 from app.api.access import CALLBACK, OPENID, client_address, cookie_of
-from app.api.login import DrawLogin, local, logged_in, login_page
+from app.api.login import local, logged_in, login_page
 from app.api.problems import set_retry_after
 from app.errors import GircseError, ProviderUnavailableError, UntrustedSignInError
+from app.types.account_view import DrawLogin
 
 PENDING_COOKIE = "gircse_sign_in"
 MAX_CHARACTERS = 4_000

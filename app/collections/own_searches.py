@@ -9,7 +9,14 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from app.errors import CatalogUnavailableError, ConflictError, ForbiddenError, InputError, NotFoundError
+from app.errors import (
+    CatalogUnavailableError,
+    ConflictError,
+    ForbiddenError,
+    InputError,
+    NotFoundError,
+    UnknownSavedSearchError,
+)
 from app.types.documents import require_text
 from app.types.search import SearchRequest
 from app.types.searches import (
@@ -52,10 +59,11 @@ class RecordedSearches:
 
     def find(self, search: str) -> SavedSearch:
         """Finds by id or name."""
-        for saved in self.saved():
+        visible = self.saved()
+        for saved in visible:
             if search in (saved.id, saved.name):
                 return saved
-        raise _unknown(search)
+        raise UnknownSavedSearchError(search[:MAX_SEARCH_NAME_CHARACTERS], [saved.name for saved in visible])
 
     def save(self, name: str, request: SearchQuestion) -> SavedSearch:
         name = require_text(name, name="name of the search").strip()
@@ -78,7 +86,7 @@ class RecordedSearches:
     def delete(self, search_id: str) -> None:
         owner = self._owner()
         if not self._is_reached(self._records.saved_search(owner, search_id).request):
-            raise _unknown(search_id)
+            raise UnknownSavedSearchError(search_id[:MAX_SEARCH_NAME_CHARACTERS], [])
         self._records.delete_saved_search(owner, search_id)
 
     def history(self) -> list[PastSearch]:
@@ -127,10 +135,6 @@ def _encodable(request: SearchQuestion) -> SearchQuestion:
         whole: SearchQuestion = json.loads(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
         return whole
     return request
-
-
-def _unknown(search: str) -> NotFoundError:
-    return NotFoundError(f"You have no saved search {search[:MAX_SEARCH_NAME_CHARACTERS]!r}.")
 
 
 def _is_control(character: str) -> bool:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from app.collections.standing import check_watchable
 from app.collections.standing_news import NewsReader
-from app.errors import ConflictError, InputError, NotFoundError
+from app.errors import ConflictError, InputError, NotFoundError, UnknownSavedSearchError
 from app.ports.parts import SearchedIndex
 from app.search.questions import request_of
 from app.types.access import may_see
@@ -107,10 +107,12 @@ class OwnStanding:
         return found, self._news.read(found.collection, kept)
 
     def _saved(self, search: str) -> SavedSearch:
-        for each in self._catalog.searches.saved_searches(self._owner()):
-            if search in (each.id, each.name) and self._reaches(str(each.request["collection"])):
+        saved = self._catalog.searches.saved_searches(self._owner())
+        reached = [each for each in saved if self._reaches(str(each.request["collection"]))]
+        for each in reached:
+            if search in (each.id, each.name):
                 return each
-        raise NotFoundError(f"You have no saved search {search[:MAX_SEARCH_NAME_CHARACTERS]!r}.")
+        raise UnknownSavedSearchError(search[:MAX_SEARCH_NAME_CHARACTERS], [each.name for each in reached])
 
     def _check_channels(self, watch: Watch) -> None:
         if watch.webhook is not None:

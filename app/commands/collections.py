@@ -10,7 +10,6 @@ from app.commands import terminal
 from app.commands.chosen_collection import OnlyCollection, only_collection
 from app.commands.reindex import prune
 from app.commands.wiring import open_catalog, open_services
-from app.errors import ConflictError
 from app.types.defaults import CHUNK_OVERLAP, CHUNK_TOKENS
 
 collections = typer.Typer(no_args_is_help=True, help="List, show, create and delete collections.")
@@ -84,8 +83,8 @@ def delete_collection(name: str, yes: Yes = False) -> None:
     """Delete a collection with all its documents and vectors."""
     with open_services() as services:
         count = services.catalog.counted_collection(name).document_count
-        if not yes and not typer.confirm(f"Delete the collection {name!r} with {count} documents?"):
-            raise ConflictError("Nothing was deleted.")
+        if not yes:
+            terminal.confirm_deletion(f"Delete the collection {name!r} with {count} documents?")
         services.library.delete_collection(name)
     typer.echo(f"Deleted the collection {name!r}.")
 

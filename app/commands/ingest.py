@@ -22,7 +22,7 @@ from app.commands.chosen_collection import TargetCollection, target_collection
 from app.commands.wiring import open_services, wiring
 from app.commands.worker import JobFollower, UnreadFiles, shown_uri, worker_if_needed
 from app.documents.intake import Intake, IntakeResult, documents_below, is_gone, require_filled
-from app.errors import ConflictError, UnknownCollectionError
+from app.errors import UnknownCollectionError
 from app.services import Services
 from app.types.documents import DocumentKey, JobPriority, Source, SourceFailure
 
@@ -269,8 +269,9 @@ def _delete(services: Services, gone: list[DocumentKey], collection: str, outcom
         for key in gone[:10]:
             typer.echo(f"  gone: {terminal.address(key.uri)}", err=True)
         question = f"Delete {len(gone)} documents of {collection!r} whose files or rows are gone?"
-        if not typer.confirm(question, err=True):
-            raise ConflictError("Nothing was deleted. Existing files were queued; see `gircse jobs list`.")
+        terminal.confirm_deletion(
+            question, refusal="Nothing was deleted. Existing files were queued; see `gircse jobs list`."
+        )
     for key in gone:
         outcome.follower.add(services.library.delete_document(key.id).id)
     outcome.deleted = len(gone)

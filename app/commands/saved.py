@@ -67,8 +67,11 @@ def add_saved(
         request_of(written, catalog)  # raises for a lens that does not exist
         question = SearchQuestion.model_validate(written).model_dump(mode="json", exclude_defaults=True)
         kept = question | {"collection": written["collection"]}  # also if it is the default one
-        found = _searches_of(catalog).save(name, kept)
-    typer.echo(f"Saved {found.name!r}. Run it with `gircse saved run`; `gircse saved watch` reports new matches.")
+        searches = _searches_of(catalog)
+        is_new = name not in {each.name for each in searches.saved()}
+        found = searches.save(name, kept)
+    did = "Saved" if is_new else "Replaced the saved search"
+    typer.echo(f"{did} {found.name!r}. Run it with `gircse saved run`; `gircse saved watch` reports new matches.")
 
 
 @saved.command("run")

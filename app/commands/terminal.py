@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,6 +14,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from app.errors import ConflictError
 from app.search.soft_tokens import CONVERGENCE_TOLERANCE, converged_step, group_refinement
 from app.types.documents import ChunkKind
 from app.types.printable import printable
@@ -41,6 +43,19 @@ stderr = Console(highlight=False, emoji=False, markup=False, stderr=True)
 def address(uri: str) -> str:
     """The address of a document, readable and without control characters."""
     return printable(shown_address(uri))
+
+
+def confirm_deletion(question: str, *, refusal: str = "Nothing was deleted.") -> None:
+    """Asks on stderr. Raises ConflictError with `refusal` unless the answer is yes; nobody answers in a script."""
+    try:
+        is_agreed = typer.confirm(question, err=True)
+    except typer.Abort:
+        if sys.stdin.isatty():  # Ctrl-C
+            raise
+        typer.echo(err=True)
+        raise ConflictError(f"{refusal} To delete without a question, add --yes.") from None
+    if not is_agreed:
+        raise ConflictError(refusal)
 
 
 def print_json_lines(values: Iterable[object]) -> None:

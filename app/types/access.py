@@ -13,6 +13,7 @@ from fnmatch import fnmatchcase
 from app.types.quotas import AS_SET, Quotas
 
 EVERYTHING = ("*",)
+MIN_PASSWORD_CHARACTERS = 10
 
 
 class Role(IntEnum):

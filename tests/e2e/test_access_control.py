@@ -170,6 +170,37 @@ def test_people_log_in_and_out(application: Application, chromium: Browser) -> N
         expect(page).to_have_url(re.compile("/login"))
 
 
+@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
+def test_a_reader_is_told_what_they_may_do_and_sees_no_button_that_is_refused(
+    application: Application, chromium: Browser, size: ViewportSize
+) -> None:
+    with chromium.new_context(viewport=size, locale="de-DE") as context:
+        page = context.new_page()
+        page.goto(f"{application.url}/login?next=/documents?c=ledger")
+        page.get_by_label("Name").fill("anna")
+        page.get_by_label("Passwort").fill(PASSWORD)
+        page.get_by_label("Passwort").press("Enter")
+        expect(page.locator("table.documents tbody tr")).to_have_count(1)
+        expect(page.get_by_text("brauchen Sie die Rolle")).to_be_visible()
+        expect(page.get_by_role("alert")).to_contain_text("„ledger“ gibt es nicht, oder Sie haben keinen Zugriff")
+        for refused in ("#uploader", "#add-urls", "#sources-panel", "#collection-settings", "#new-collection"):
+            expect(page.locator(refused)).to_be_hidden()
+        expect(page.locator(".document-buttons button")).to_be_hidden()
+        bars = [page.locator(each).bounding_box() for each in (".site-header .account", ".theme-switch")]
+        assert bars[0] is not None
+        assert bars[1] is not None
+        assert abs(bars[0]["y"] - bars[1]["y"]) < 20  # side by side
+        last = page.locator(".site-header nav a").last.bounding_box()
+        assert last is not None
+        assert last["x"] + last["width"] <= size["width"]
+        page.goto(f"{application.url}/evaluate?c=letters")
+        expect(page.get_by_text("brauchen Sie die Rolle")).to_be_visible()
+        expect(page.locator("#evaluate-start")).to_be_hidden()
+        page.goto(f"{application.url}/?q=boat&c=letters")
+        expect(page.locator(".hit")).to_have_count(1)
+        expect(page.locator(".thumbs")).to_be_hidden()
+
+
 def test_people_sign_in_by_a_provider_without_scripts(application: Application, chromium: Browser) -> None:
     OpenIdProvider.current.person["preferred_username"] = "clara"
     with chromium.new_context(java_script_enabled=False) as context:
@@ -201,6 +232,19 @@ def test_pages_of_logins_are_accessible(
         page.get_by_label("Password").fill(PASSWORD)
         page.get_by_role("button", name="Log in").click()
         expect(page.get_by_role("heading", name="anna, reader")).to_be_visible()
+        page.get_by_label("What the key is for").fill("nightly export")
+        page.get_by_role("button", name="Create key").click()
+        key = page.get_by_label("Your new key").input_value()
+        with application.client(key) as program:
+            assert program.get("/api/v1/me").json()["name"] == "anna"
+        judge("Your account")
+        page.get_by_role("button", name="Revoke nightly export").click()
+        expect(page.get_by_text("nightly export")).to_have_count(0)
+        page.get_by_label("Current password").fill("wrong")
+        page.get_by_label("New password, at least 10 characters").fill(PASSWORD)
+        page.get_by_label("New password again").fill(PASSWORD)
+        page.get_by_role("button", name="Change password").click()
+        expect(page.get_by_role("alert")).to_have_text("The current password is wrong.")
         judge("Your account")
 
 

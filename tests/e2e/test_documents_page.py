@@ -157,6 +157,7 @@ def test_a_folder_is_sent_read_opened_filtered_and_deleted(
     page.get_by_label("Filter").press("Enter")
     expect(page.locator("table.documents tbody tr")).to_have_count(1)
     shown.press("Delete", of="ferry")
+    expect(shown.row("ferry").get_by_role("button", name="Undo")).to_be_focused()  # the keyboard stays where it was
     shown.expect_message("“ferry” was deleted")
     expect(shown.state("ferry")).to_have_text("being deleted")
     assert [each.title for each in service.catalog.find_documents(name, state=DocumentState.READY)] == ["harbour"]

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 from access_application import HIDDEN, MARKER, OWN, WHO, AccessApplication, open_access_application
 from fastapi import FastAPI
+from httpx import Response
 from starlette.routing import Mount
 
 from app.access.logins import Logins
@@ -329,6 +331,16 @@ ROUTES: Mapping[tuple[str, str], Case] = {
     ),
     ("DELETE", "/api/v1/sessions"): Case(ADMIN, at("/api/v1/sessions?user={user}"), of_collection=False),
     ("GET", "/account"): Case(READER, at("/account"), of_collection=False),
+    ("POST", "/account/password"): Case(
+        READER,
+        at("/account/password", data={"current": "no", "new": "a", "again": "b"}),
+        of_collection=False,
+        may_fail=(422,),
+    ),
+    ("POST", "/account/keys"): Case(ADMIN, at("/account/keys", data={"label": "x"}), of_collection=False),
+    ("POST", "/account/keys/revoke"): Case(
+        ADMIN, at("/account/keys/revoke", data={"key_id": "{key}"}), of_collection=False, may_fail=(303,), too_low=404
+    ),
     ("POST", "/account/sessions/end"): Case(
         ADMIN,
         at("/account/sessions/end", data={"session_id": "{session}"}),
@@ -680,6 +692,45 @@ def test_people_see_their_sessions_and_end_them(application: AccessApplication) 
     phone = logged_in_as(application, "user-2", "password of 2", SAFARI)
     assert client.delete("/api/v1/sessions", headers=phone).json() == {"ended": 1}
     assert [client.get("/api/v1/me", headers=each).status_code for each in (phone, desk)] == [200, 401]
+
+
+def test_people_make_and_revoke_keys_and_change_their_password_on_their_page(application: AccessApplication) -> None:
+    client, new = application.client, "another password of 1"
+    person = logged_in_as(application, "user-1", "password of 1", FIREFOX)
+    page = client.post("/account/keys", data={"label": "nightly", "role": "reader", "days": "30"}, headers=person).text
+    (secret,) = re.findall(r'value="(gk_[^"]+)"', page)
+    own = {"authorization": f"Bearer {secret}"}
+    assert client.get("/api/v1/me", headers=own).json()["role"] == "reader"
+    page = client.get("/account", headers=person).text
+    assert "nightly" in page
+    assert secret not in page
+    beyond = client.post("/account/keys", data={"label": "x", "role": "admin"}, headers=person)
+    assert (beyond.status_code, 'role="alert"' in beyond.text) == (403, True)
+    key_id = secret.split("_")[1]
+    assert client.post("/account/keys/revoke", data={"key_id": key_id}, headers=person).status_code == 303
+    assert client.get("/api/v1/me", headers=own).status_code == 401
+    assert "nightly" not in client.get("/account", headers=person).text
+
+    def changed(current: str, wanted: str, again: str) -> Response:
+        data = {"current": current, "new": wanted, "again": again}
+        return client.post("/account/password", data=data, headers=person)
+
+    assert "The two new passwords differ." in changed("password of 1", new, new + "x").text
+    assert "The current password is wrong." in changed("wrong", new, new).text
+    assert "A password needs 10 to 1000 characters" in changed("password of 1", "short", "short").text
+    done = changed("password of 1", new, new)
+    assert (done.status_code, done.headers["location"]) == (303, "/login?next=/account&changed=1")
+    assert client.get("/api/v1/me", headers=person).status_code == 401
+    assert "Your password was changed." in client.get(done.headers["location"]).text
+    person = logged_in_as(application, "user-1", new, FIREFOX)
+    assert changed(new, "password of 1", "password of 1").status_code == 303
+
+
+def test_a_wrong_password_leaves_the_name(application: AccessApplication) -> None:
+    refused = application.client.post("/login", data={"name": "user-1", "password": "wrong"})
+    assert refused.status_code == 401
+    assert re.search(r'id="name"[^>]* value="user-1">', refused.text)
+    assert re.search(r'id="password"[^>]* autofocus>', refused.text)
 
 
 def test_admins_see_and_end_the_sessions_of_all(application: AccessApplication) -> None:

@@ -116,9 +116,18 @@ def test_what_goes_on_is_looked_at_more_often(
     assert handlers.show("library").poll_s == BUSY_POLL_S
 
 
-def test_without_a_collection_the_page_says_how_to_begin(handlers: DocumentHandlers) -> None:
+def test_without_a_collection_the_page_says_how_to_begin(application: Any, handlers: DocumentHandlers) -> None:
+    for name in [each.name for each in application.services.catalog.collections()]:
+        application.services.library.delete_collection(name)
     for nothing in (None, "", []):
         assert "Nothing here yet" in handlers.show(nothing).listing
+
+
+def test_before_one_of_several_collections_is_chosen_the_page_does_not_say_that_there_is_none(
+    application: Any, handlers: DocumentHandlers
+) -> None:
+    application.services.library.ensure_collection("library")
+    assert "Nothing here yet" not in handlers.show(None).listing
 
 
 def test_the_list_is_filtered_and_has_pages(

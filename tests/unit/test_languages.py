@@ -25,7 +25,8 @@ from test_shown_files import with_file
 
 from app.api.problems import add_problem_handlers
 from app.errors import DocumentError, UnknownCollectionError, UnknownLensError
-from app.types.access import Principal, Role, WebSession
+from app.types.access import ApiKey, Principal, Role, WebSession
+from app.types.account_view import AccountView
 from app.types.left_out import left_out
 from app.types.quotas import QuotaUse
 from ingest.readers import legacy_office
@@ -181,14 +182,19 @@ def test_login_and_account_speak_german() -> None:
     quotas = [QuotaUse("bytes", 5, None), QuotaUse("documents", 1234, 5000), QuotaUse("requests", 1, None)]
 
     def shown() -> list[Seen]:
-        me = Principal("ada", Role.EDITOR, session_id="one")
+        me = Principal("ada", Role.EDITOR, collections=("team-*",), session_id="one")
+        key = ApiKey("k", "ada", "10.0.0.2", "h", Role.READER, now)
+        full = AccountView(
+            me, sessions, quotas, [key], has_password=True, new_key="gk_1", error="The current password is wrong."
+        )
         return [
             Seen(login_drawer(sign_in="Example")("/", "Name or password is wrong.")),
-            Seen(account_drawer()(me, sessions, quotas)),
-            Seen(account_drawer()(me, [], [])),
+            Seen(login_drawer()("/", "", name="10.0.0.3", is_changed=True)),
+            Seen(account_drawer()(full)),
+            Seen(account_drawer()(AccountView(me, [], []))),
         ]
 
-    names = {"gircse", "search", "Name", "admin", "ada, editor", "10.0.0.1"}
+    names = {"gircse", "search", "Name", "admin", "10.0.0.1", "team-*", "Authorization: Bearer …"}
     english = [set(seen.texts) for seen in shown()]
     with speaking("de"):
         german = shown()
@@ -197,8 +203,8 @@ def test_login_and_account_speak_german() -> None:
         assert not left
         assert seen.of("html")[0]["lang"] == "de"
     assert "Name oder Passwort ist falsch." in german[0].text
-    assert "Firefox auf Linux" in german[1].text
-    assert "1.234" in german[1].text
+    assert "Firefox auf Linux" in german[2].text
+    assert "1.234" in german[2].text
 
 
 def test_problems_are_told_in_the_language_that_is_asked_for() -> None:

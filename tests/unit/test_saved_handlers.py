@@ -120,7 +120,9 @@ def test_a_past_search_is_saved_opened_and_deleted(handlers: SavedHandlers) -> N
     saved, _ = handlers.show()
     (address,) = re.findall(r'href="([^"]*)"', saved)
     assert parameters(unescape(address))["q"] == RICH.query
-    handlers.act({"action": "delete", "subject": id_of(saved, "delete")})
+    assert f"Delete the saved search “{RICH.query}”?" in unescape(saved)  # before it is gone
+    deleted = handlers.act({"action": "delete", "subject": id_of(saved, "delete")})
+    assert f"The saved search “{RICH.query}” was deleted." in unescape(deleted)
     handlers.act({"action": "forget", "subject": id_of(history, "forget")})
     assert handlers.searches.saved() == handlers.searches.history() == []
     handlers.searches.record(RICH)

@@ -137,3 +137,26 @@ def test_lists_are_json_lines_for_programs(toy_services: Any, monkeypatch: pytes
     added = json.loads(CliRunner().invoke(app, ["keys", "add", "admin", "--label", "export", "--json"]).stdout)
     assert added.pop("secret").startswith("gk_")
     assert listed("keys") == [added]
+
+
+def test_refusals_say_what_to_do_next(toy_services: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = toy_services.services.settings.home
+    monkeypatch.setenv("GIRCSE_HOME", str(home))
+    monkeypatch.setenv("GIRCSE_DATABASE_URL", f"sqlite:///{home}/catalog_test.db")
+    toy_services.services.library.ensure_collection("library")
+
+    def said(*arguments: str, code: int = 0) -> str:
+        result = CliRunner().invoke(app, arguments)
+        assert result.exit_code == code, result.output
+        return " ".join(result.output.replace("│", " ").split())
+
+    assert "To delete without a question, add --yes." in said("collections", "delete", "library", code=1)
+    assert said("saved", "add", "Refunds", "money back", "-c", "library").startswith("Saved 'Refunds'.")
+    assert said("saved", "add", "Refunds", "a refund", "-c", "library").startswith(
+        "Replaced the saved search 'Refunds'."
+    )
+    assert "no saved search 'Refund'. Did you mean 'Refunds'?" in said("saved", "watch", "Refund", code=1)
+    assert "`gircse saved list` lists them." in said("saved", "delete", "zzz", code=1)
+    wrong = said("users", "change", "anna", "--role", "boss", code=2)
+    assert "'boss' is not one of" in wrong
+    assert "Value error" not in wrong

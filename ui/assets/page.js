@@ -321,17 +321,23 @@ window.gircse = (() => {
     for (const kind of ["mouseleave", "focusout"]) element.addEventListener(kind, () => light({ target: element }));
   }
 
-  /* Lists that are redrawn while a button in them has the focus: the same button keeps it. What was opened stays open. */
+  /* Lists that are redrawn while a button in them has the focus: the same button keeps it, or the one in its place. What was opened stays open. */
   function keepFocus(element) {
-    let last = null, lostAt = Infinity;
+    let last = null, subject = null, place = 0, hasActed = false, lostAt = Infinity;
+    const buttons = () => [...element.querySelectorAll("[data-event]")].filter((each) => each.checkVisibility());
     const opened = new Map();
     element.addEventListener("toggle", ({ target }) => { if (target.dataset.keep) opened.set(target.dataset.keep, target.open); }, true);
     const nameOf = (node) => JSON.stringify({ ...node.dataset, confirm: "" });
+    const subjectOf = ({ dataset }) => dataset.documents ?? dataset.document ?? dataset.subject;
     element.addEventListener("focusin", (event) => {
       const button = event.target.closest("[data-event]");
       last = button && nameOf(button);
+      subject = button && subjectOf(button);
+      place = buttons().indexOf(button);
+      hasActed = false;
       lostAt = Infinity;
     });
+    element.addEventListener("click", (event) => { if (event.target.closest("[data-event]")) hasActed = true; });
     /* Also told of when the button is taken out of the page; but then it is drawn again in the same moment. */
     element.addEventListener("focusout", () => { lostAt = performance.now(); });
     new MutationObserver(() => {
@@ -345,9 +351,13 @@ window.gircse = (() => {
       const hasChanged = element.contains(active) && active.matches("[data-event]") && nameOf(active) !== last;
       if (!hasChanged && (active !== document.body || performance.now() - lostAt > 200)) return;
       const same = [...element.querySelectorAll("[data-event]")].find((each) => nameOf(each) === last);
-      if (same) same.focus({ preventScroll: true });
+      /* A button that did its work may be gone: what stands in its place gets the focus, such as Undo. */
+      const isHeir = hasActed && hasChanged && subject && subjectOf(active) === subject;
+      const heir = same ?? (isHeir ? active : hasActed ? buttons()[Math.min(place, buttons().length - 1)] : null);
+      if (heir === active) last = nameOf(active);
+      else if (heir) heir.focus({ preventScroll: true });
       else if (hasChanged) active.blur();
-    }).observe(element, { childList: true, subtree: true, attributes: true, attributeFilter: ["data-document"] });
+    }).observe(element, { childList: true, subtree: true, attributes: true, attributeFilter: ["data-document", "data-documents", "data-subject", "data-action"] });
   }
 
   /* Gradio 6.31 ends its stream of answers when none is outstanding. If the page asks for one in that moment, its client
@@ -428,13 +438,16 @@ window.gircse = (() => {
     };
   }
 
-  /* Where access control is on, the header has a place for who is logged in. */
+  /* Where access control is on, the header has a place for who is logged in. Readers see no buttons that only editors may use. */
   let account = null;
   function nameAccount() {
     const place = document.querySelector("[data-account]:empty");
     if (!place) return;
-    account ??= fetch("/api/v1/me").then((answer) => answer.json()).then((me) => me.name, () => "");
-    account.then((name) => { if (!place.textContent) place.textContent = name; });
+    account ??= fetch("/api/v1/me").then((answer) => answer.json()).catch(() => ({}));
+    account.then((me) => {
+      if (!place.textContent) place.textContent = me.name ?? "";
+      root.classList.toggle("is-reader", me.role === "reader");
+    });
   }
 
   hideUntilComplete();

@@ -55,7 +55,7 @@ def _render(search: KeptSearch) -> Markup:
     title = shorten(search.name or search.query, 120)
     buttons = (
         (Markup("") if search.standing else render_watch_button(search.id, title))
-        + _button("delete", _("Delete"), of=title, search=search.id)
+        + _button("delete", _("Delete"), of=title, search=search.id, confirm=_confirm_deletion(search, title))
         if search.name
         else _button("save", _("Save"), of=title, search=search.id)
         + _button("forget", _("Remove"), of=title, search=search.id)
@@ -76,6 +76,12 @@ def _render(search: KeptSearch) -> Markup:
         buttons=buttons,
         standing=render_standing(search.standing) if search.standing else "",
     )
+
+
+def _confirm_deletion(search: KeptSearch, title: str) -> str:
+    if search.standing:
+        return _("Delete the saved search “{name}” with its alert and the matches found so far?").format(name=title)
+    return _("Delete the saved search “{name}”?").format(name=title)
 
 
 def _button(action: str, label: str, *, of: str = "", search: str = "", confirm: str = "") -> Markup:

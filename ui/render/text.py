@@ -82,6 +82,15 @@ def render_note(message: str, *, until_upload: bool = False) -> str:
     )
 
 
+def render_reader_note() -> str:
+    """Shown by the stylesheet only to people with the role reader."""
+    return html(
+        '<div class="notice for-readers"><p>[[You may search and read here. To add, change or judge documents you need '
+        'the role editor; an admin of this server can give it to you.]] <a href="/account">[[Your account]]</a>'
+        "</p></div>"
+    )
+
+
 def shown_size(byte_count: int) -> str:
     size, unit = float(byte_count), 0
     while size >= 1000 and unit < len(_UNITS) - 1:
