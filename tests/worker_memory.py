@@ -21,7 +21,7 @@ import pytest
 from app.runtime.memory import release_memory
 
 WANTED_MB = 1_500
-_GROWN_MB = 150  # collecting takes a second of a large process: after each test it took a third of the whole run
+_GROWN_MB = 150  # to look through all objects of a large process takes a second
 _LOOK_S = 15.0
 # What a process of the product keeps as long as it lives: the model that `gircse doctor` asks, and that of OCR.
 _LARGE = (("app.commands.checks", "_embedder"), ("ingest.readers.recognition", "_engine"))
@@ -55,10 +55,15 @@ class WorkerMemory:
         if self._resident_mb() > self._released_mb + _GROWN_MB:
             clear_caches()
             release_memory()
+            gc.freeze()  # until the next time: services of tests collect often, and what lasts makes that slow
             self._released_mb = self._resident_mb()
         if (mb := _peak_mb()) > self.peak.mb:
             self.peak = Peak(mb, item.nodeid)
         return done
+
+    def pytest_collection_finish(self) -> None:
+        gc.collect()
+        gc.freeze()  # what modules hold
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.failed:
