@@ -182,6 +182,13 @@ class OpenPage:
         self._is_leaving = False
         self.page.locator(".site-footer").wait_for()
 
+    @contextmanager
+    def loading_again(self) -> Iterator[None]:
+        """A step through the history that loads the page again: it breaks off what the old one waits for."""
+        self._is_leaving = True
+        yield
+        self._is_leaving = False
+
     def close(self) -> None:
         self._is_leaving = True
         self.page.close()

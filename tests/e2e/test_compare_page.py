@@ -124,8 +124,9 @@ def test_swapping_changes_sides_and_back_undoes_it(open_page: Open, size: Viewpo
     wait_for_both(opened)
     asked = asked_of(page)
     assert (asked["i1"], asked["i2"], asked["k1"], asked["k2"]) == (FEELING, PLACE, "3", "2")
-    page.go_back()
-    expect(page.locator(".look h2")).to_have_text(["A Same place", "B Same feeling"])
+    with opened.loading_again():
+        page.go_back()
+        expect(page.locator(".look h2")).to_have_text(["A Same place", "B Same feeling"])
     wait_for_both(opened)
 
 

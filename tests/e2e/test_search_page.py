@@ -105,8 +105,9 @@ def test_the_address_holds_the_search_and_back_undoes(
 
     opened.search("delighted with my new kettle")
     assert opened.page.url != first
-    opened.page.go_back()
-    page = complete(opened)
+    with opened.loading_again():
+        opened.page.go_back()
+        page = complete(opened)
     expect(page.get_by_label("Search for")).to_have_value(QUERY)
     assert shown(page) == before
 
@@ -142,7 +143,9 @@ def test_a_search_is_saved_found_in_the_history_and_asked_again(open_page: Open,
     page.locator("#saved-searches").get_by_role("link", name="Ferries").click()
     assert shown(complete(opened)) == before
     assert parse_qs(urlsplit(page.url).query)["m"] == ["dense"]
-    page.go_back()
+    with opened.loading_again():
+        page.go_back()
+        expect(past).to_have_count(1)
     past.get_by_role("button", name="Remove").click()
     expect(past).to_have_count(0)
     page.get_by_role("button", name="Delete Ferries").click()
