@@ -148,6 +148,7 @@ def test_a_search_is_saved_found_in_the_history_and_asked_again(open_page: Open,
         expect(past).to_have_count(1)
     past.get_by_role("button", name="Remove").click()
     expect(past).to_have_count(0)
+    opened.accept_next_dialog()
     page.get_by_role("button", name="Delete Ferries").click()
     expect(page.locator("#saved-searches li")).to_have_count(0)
 
