@@ -72,7 +72,7 @@ def test_documents_beyond_a_quota_are_refused_and_deleting_makes_room(applicatio
     application.application.work_off()
     assert add(application, "Text 2.").status_code == 202
     page = application.client.get("/account", headers=application.as_("editor of own")).text
-    assert "<th scope='row'>Documents</th><td>2</td><td>2</td>" in page
+    assert "<th scope='row'>Documents</th><td data-name='Used'>2</td><td data-name='Limit'>2</td>" in page
 
 
 def test_a_body_that_cannot_fit_is_refused_before_it_is_read(application: AccessApplication) -> None:
