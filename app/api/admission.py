@@ -9,11 +9,10 @@ import asyncio
 import math
 import os
 import re
-from collections import Counter, deque
+from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
-from itertools import count
+from functools import partial
 from pathlib import Path
 
 import anyio.to_thread
@@ -25,6 +24,7 @@ from app.access.hashing import digest
 from app.access.throttle import network_of
 from app.api.access import client_address, credential_of
 from app.api.bodies import GRACE_S
+from app.api.fair_slots import KNOWN_CLIENTS, FairSlots, SlotLimits
 from app.api.problems import answer_error
 from app.runtime.metrics import ProcessMetrics
 from app.settings import Settings
@@ -52,132 +52,10 @@ _BURST_FACTOR = 3
 _OTHERS_WAITING_FACTOR, _OTHERS_WAIT_S = 4, 5.0
 # Event streams last for minutes. They hold no thread, but each looks at its job and its rights every second.
 _STREAMS, _STREAMS_OF_CLIENT, _STREAMS_RETRY_S = 256, 32, 5.0
-# Moving average over about the last 1 / weight requests. At twice the capacity 0.6 are refused, at two thirds 0.05.
-_REFUSED_WEIGHT, _REFUSED_MANY = 0.05, 0.3
 _CPU_QUOTA = Path("/sys/fs/cgroup/cpu.max")
 _WITHOUT_BODY = frozenset({"GET", "HEAD", "DELETE", "OPTIONS"})  # no such route reads a body
 _SHORT_BYTES = 64 * 1024
-_KNOWN_CLIENTS = 4_096
 _SPARE_THREADS = 24  # for authentication, health and pages
-
-
-@dataclass(frozen=True, slots=True)
-class ClassLimits:
-    at_once: int
-    waiting: int
-    burst: int  # limit of waiting requests while few were refused lately; otherwise `waiting`
-    wait_s: float
-    of_client: int | None = None  # at once, of one client; None for no limit
-
-
-@dataclass(eq=False, slots=True)
-class _Waiting:
-    client: str
-    answer: asyncio.Future[bool]  # True: it has a slot; False: it is refused
-
-    @property
-    def has_slot(self) -> bool:
-        return self.answer.done() and not self.answer.cancelled() and self.answer.result()
-
-
-class BoundedSemaphore:
-    """The slots of one request class and a bounded queue for them, shared fairly among clients. Use it from one event
-    loop only.
-
-    The next slot goes to the client with the fewest requests in flight, then to the one that has waited longest since
-    its last slot. In a full queue a request takes the place of the latest one of a client with more requests.
-    """
-
-    def __init__(self, name: str, limits: ClassLimits, metrics: ProcessMetrics) -> None:
-        self.name = name
-        self.limits = limits
-        self._metrics = metrics
-        self._queue: list[_Waiting] = []
-        self._in_flight: Counter[str] = Counter()  # by client
-        self._served: LRUCache[str, int] = LRUCache(_KNOWN_CLIENTS)  # by client, the number of its last slot
-        self._numbers = count(1)
-        self._refused_share = 0.0
-        metrics.request_class(name, waiting=lambda: len(self._queue), in_flight=self._in_flight.total)
-
-    def refuses(self, client: str = "") -> bool:
-        """Whether the queue has no room for one more request of the client. If so, that request is counted as refused.
-
-        The queue is long enough for a burst. Under lasting overload it would always be full and only add delay, so it
-        is shorter once many requests were refused.
-        """
-        refuses = self._is_full(client) and self._latest_of_largest(client) is None
-        if refuses:
-            self._note(is_refused=True)
-        return refuses
-
-    async def acquire(self, client: str = "") -> bool:
-        """Wait for a slot, at most `wait_s`. After True call `release`; False means that the request is refused."""
-        if self.refuses(client):
-            return False
-        if self._is_full(client) and (latest := self._latest_of_largest(client)) is not None:
-            self._queue.remove(latest)
-            latest.answer.set_result(False)
-            self._note(is_refused=True)
-        own = _Waiting(client, asyncio.get_running_loop().create_future())
-        self._queue.append(own)
-        self._hand_out()
-        try:
-            async with asyncio.timeout(self.limits.wait_s):
-                await own.answer
-        except TimeoutError:
-            own.answer.cancel()
-            self._note(is_refused=not own.has_slot)
-        except BaseException:
-            own.answer.cancel()
-            if own.has_slot:
-                self.release(client)
-            raise
-        finally:
-            if own in self._queue:
-                self._queue.remove(own)
-        return own.has_slot
-
-    def release(self, client: str = "") -> None:
-        self._in_flight[client] -= 1
-        if self._in_flight[client] <= 0:
-            del self._in_flight[client]
-        self._hand_out()
-
-    def _hand_out(self) -> None:
-        """Give free slots to waiting requests."""
-        while self._in_flight.total() < self.limits.at_once:
-            entitled = [each for each in self._waiting() if self._has_room(each.client)]
-            if not entitled:
-                return
-            chosen = min(entitled, key=lambda each: (self._in_flight[each.client], self._served.get(each.client) or 0))
-            self._queue.remove(chosen)
-            self._in_flight[chosen.client] += 1
-            self._served.keep({chosen.client: next(self._numbers)})
-            self._note(is_refused=False)
-            chosen.answer.set_result(True)
-
-    def _waiting(self) -> list[_Waiting]:
-        return [each for each in self._queue if not each.answer.done()]  # without those that are just being cancelled
-
-    def _has_room(self, client: str) -> bool:
-        return self.limits.of_client is None or self._in_flight[client] < self.limits.of_client
-
-    def _is_full(self, client: str) -> bool:
-        most = self.limits.waiting if self._refused_share > _REFUSED_MANY else self.limits.burst
-        has_slot = self._in_flight.total() < self.limits.at_once and self._has_room(client)
-        return not has_slot and len(self._queue) >= most
-
-    def _latest_of_largest(self, client: str) -> _Waiting | None:
-        """The latest waiting request of the client with the most requests, if those are more than this client has with
-        one more."""
-        requests = self._in_flight + Counter(each.client for each in self._queue)
-        waiting = [each for each in self._waiting() if requests[each.client] > requests[client] + 1]
-        return max(reversed(waiting), key=lambda each: requests[each.client], default=None)
-
-    def _note(self, *, is_refused: bool) -> None:
-        self._refused_share += _REFUSED_WEIGHT * (is_refused - self._refused_share)
-        if is_refused:
-            self._metrics.refused(self.name)
 
 
 class Admission:
@@ -190,8 +68,8 @@ class Admission:
     def __init__(self, app: ASGIApp, *, settings: Settings, metrics: ProcessMetrics) -> None:
         self._app = app
         limits = limits_of(settings)
-        self._classes = {name: BoundedSemaphore(name, limit, metrics) for name, limit in limits.items()}
-        self._users: LRUCache[str, str] = LRUCache(_KNOWN_CLIENTS)  # by digest of a key or session that was right
+        self._classes = {name: _slots_of(name, limit, metrics) for name, limit in limits.items()}
+        self._users: LRUCache[str, str] = LRUCache(KNOWN_CLIENTS)  # by digest of a key or session that was right
         self._threads = sum(limit.at_once for name, limit in limits.items() if name != STREAMS) + _SPARE_THREADS
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -202,13 +80,13 @@ class Admission:
         if name is None:
             await self._app(scope, receive, send)
             return
-        semaphore, headers = self._classes[name], Headers(scope=scope)
+        slots, headers = self._classes[name], Headers(scope=scope)
         credential = digest(credential_of(headers) or "")
         client = self._users.get(credential) or network_of(client_address(scope))
-        if semaphore.refuses(client):
-            await refusal(scope["path"], semaphore)(scope, receive, send)
+        if slots.refuses(client):
+            await refusal(scope["path"], name, slots.limits)(scope, receive, send)
             return
-        slot = _Slot(semaphore, client, receive, send)
+        slot = _Slot(slots, client, receive, send)
         async with slot.ending():
             is_whole = scope["method"] in _WITHOUT_BODY or not has_body(headers)
             if not is_whole and is_short(headers):
@@ -216,7 +94,7 @@ class Admission:
             if not is_whole or await slot.enter():
                 await self._app(scope, slot.receive, slot.send)
         if slot.is_refused:
-            await refusal(scope["path"], semaphore)(scope, receive, send)
+            await refusal(scope["path"], name, slots.limits)(scope, receive, send)
         principal = scope.get("state", {}).get("principal")
         if principal is not None and not principal.is_operator:
             self._users.keep({credential: f"user {principal.name}"})
@@ -231,8 +109,8 @@ class _Slot:
     a short one is read before them.
     """
 
-    def __init__(self, semaphore: BoundedSemaphore, client: str, receive: Receive, send: Send) -> None:
-        self._semaphore = semaphore
+    def __init__(self, slots: FairSlots, client: str, receive: Receive, send: Send) -> None:
+        self._slots = slots
         self._client = client
         self._receive = receive
         self._send = send
@@ -248,10 +126,10 @@ class _Slot:
             pass
         finally:
             if self._is_in:
-                self._semaphore.release(self._client)
+                self._slots.release(self._client)
 
     async def enter(self) -> bool:
-        self._is_in = await self._semaphore.acquire(self._client)
+        self._is_in = await self._slots.acquire(self._client)
         self.is_refused = not self._is_in
         return self._is_in
 
@@ -282,7 +160,13 @@ class _Slot:
             await self._send(message)
 
 
-def limits_of(settings: Settings) -> dict[str, ClassLimits]:
+def _slots_of(name: str, limits: SlotLimits, metrics: ProcessMetrics) -> FairSlots:
+    slots = FairSlots(limits, on_refused=partial(metrics.refused, name))
+    metrics.request_class(name, waiting=lambda: slots.waiting, in_flight=lambda: slots.in_flight)
+    return slots
+
+
+def limits_of(settings: Settings) -> dict[str, SlotLimits]:
     """The limits of each request class.
 
     By default one search at a time with a model in this process, one per two cores with an embedding server: a search
@@ -296,11 +180,11 @@ def limits_of(settings: Settings) -> dict[str, ClassLimits]:
     others_waiting = _OTHERS_WAITING_FACTOR * others
     # Texts, answers and pages to fetch may take minutes, so one client leaves slots of them for others.
     return {
-        SEARCHES: ClassLimits(searches, waiting, burst, wait_s),
-        TEXTS: ClassLimits(searches + 1, waiting, burst, wait_s, of_client=searches),
-        ANSWERS: ClassLimits(answers + 1, answers, _BURST_FACTOR * answers, wait_s, of_client=answers),
-        OTHERS: ClassLimits(others, others_waiting, others_waiting, _OTHERS_WAIT_S, of_client=max(1, others * 3 // 4)),
-        STREAMS: ClassLimits(_STREAMS, 0, 0, _STREAMS_RETRY_S, of_client=_STREAMS_OF_CLIENT),
+        SEARCHES: SlotLimits(searches, waiting, burst, wait_s),
+        TEXTS: SlotLimits(searches + 1, waiting, burst, wait_s, of_client=searches),
+        ANSWERS: SlotLimits(answers + 1, answers, _BURST_FACTOR * answers, wait_s, of_client=answers),
+        OTHERS: SlotLimits(others, others_waiting, others_waiting, _OTHERS_WAIT_S, of_client=max(1, others * 3 // 4)),
+        STREAMS: SlotLimits(_STREAMS, 0, 0, _STREAMS_RETRY_S, of_client=_STREAMS_OF_CLIENT),
     }
 
 
@@ -328,9 +212,9 @@ def is_short(headers: Headers) -> bool:
     return not declared.isdecimal() or int(declared[:20]) <= _SHORT_BYTES
 
 
-def refusal(path: str, semaphore: BoundedSemaphore) -> Response:
-    after_s = max(1, math.ceil(semaphore.limits.wait_s))
-    detail = f"Too many concurrent requests ({semaphore.name}). Retry in {after_s} s."
+def refusal(path: str, request_class: str, limits: SlotLimits) -> Response:
+    after_s = max(1, math.ceil(limits.wait_s or 0))
+    detail = f"Too many concurrent requests ({request_class}). Retry in {after_s} s."
     response = answer_error(path, 429, detail, code="overloaded")
     response.headers["Retry-After"] = str(after_s)
     return response

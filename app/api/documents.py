@@ -20,7 +20,7 @@ from starlette.datastructures import FormData, UploadFile
 from starlette.exceptions import HTTPException
 
 from app.access.authorized_services import AuthorizedServices
-from app.api.client_turns import ClientTurns
+from app.api.fair_slots import FairSlots, SlotLimits
 from app.api.idempotency import IdempotencyKey, answer_once
 from app.api.openapi import PROBLEMS
 from app.api.schemas import DocumentAnswer, JobAnswer, NewText, NewUrl, SubmissionAnswer
@@ -86,7 +86,7 @@ OTHER_BODY: dict[int | str, dict[str, Any]] = {415: {**PROBLEMS[422], "descripti
 def document_routes(services: AuthorizedServices, *, read_url: ReadUrl | None) -> APIRouter:
     routes = APIRouter(prefix="/api/v1/documents", tags=["documents"])
     catalog = services.catalog
-    turns = ClientTurns(at_once=FETCHES_AT_ONCE, of_client=FETCHES_OF_USER)
+    slots = FairSlots(SlotLimits(FETCHES_AT_ONCE, of_client=FETCHES_OF_USER))
 
     @routes.post(
         "", status_code=202, response_model=SubmissionAnswer, openapi_extra=POST_DOCUMENT_BODY, responses=OTHER_BODY
@@ -106,7 +106,7 @@ def document_routes(services: AuthorizedServices, *, read_url: ReadUrl | None) -
         )
         if not isinstance(posted.source, NewUrl):
             return await run_in_threadpool(add)
-        async with turns.turn((current_principal() or OPERATOR).name):
+        async with slots.turn((current_principal() or OPERATOR).name):
             return await run_in_threadpool(add)
 
     @routes.get("/{document_id}", response_model=DocumentAnswer)

@@ -12,7 +12,7 @@ from app.access.browsers import browser_in_words
 from app.access.logins import Logins
 from app.access.throttle import network_of
 from app.api.access import COOKIE, LOGIN, client_address, session_token
-from app.api.client_turns import ClientTurns
+from app.api.fair_slots import FairSlots, SlotLimits
 from app.errors import LoginRequiredError, ThrottledError
 from app.types.account_view import DrawLogin
 
@@ -23,7 +23,7 @@ CHECKS_AT_ONCE, CHECKS_OF_NETWORK = 8, 2
 
 def login_routes(logins: Logins, *, draw: DrawLogin) -> APIRouter:
     routes = APIRouter(include_in_schema=False)
-    turns = ClientTurns(at_once=CHECKS_AT_ONCE, of_client=CHECKS_OF_NETWORK)
+    slots = FairSlots(SlotLimits(CHECKS_AT_ONCE, of_client=CHECKS_OF_NETWORK))
 
     @routes.get(LOGIN, response_class=HTMLResponse)
     def show_login(next: str = "/", changed: str = "") -> HTMLResponse:
@@ -39,7 +39,7 @@ def login_routes(logins: Logins, *, draw: DrawLogin) -> APIRouter:
         address = client_address(request.scope)
         browser = browser_in_words(request.headers.get("user-agent", ""))
         try:
-            async with turns.turn(network_of(address)):
+            async with slots.turn(network_of(address)):
                 token = await run_in_threadpool(logins.log_in, name.strip(), password, address=address, browser=browser)
         except (LoginRequiredError, ThrottledError) as error:
             refused = login_page(draw(local(next), str(error), name=name.strip()), error.status)

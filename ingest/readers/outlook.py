@@ -72,7 +72,7 @@ class _Properties:
         return self._streams.get(f"__substg1.0_{number:04x}{kind:04x}", b"")
 
     def text(self, number: int) -> str:
-        """A text. Detects the encoding of an 8-bit one if it does not fit to those that the message names."""
+        """Decodes a text. Detects the encoding of an 8-bit text that the declared encodings do not fit."""
         if wide := self.bytes_of(number, _WIDE):
             return wide.decode("utf-16-le", "replace").rstrip("\0")
         narrow = self.bytes_of(number, _NARROW).rstrip(b"\0")

@@ -225,7 +225,7 @@ def _with_raised(letters: list[_Letter], baselines: _Baselines) -> list[_Letter]
 
 
 def _with_ligatures(letters: list[_Letter]) -> list[_Letter]:
-    """The letters; PDFium turns around those that share a glyph where the text is read from the right."""
+    """Restores the order of letters that share a glyph: PDFium reverses them in text that runs from right to left."""
     if "".join([letter.text for letter in letters]).isascii():
         return letters
     ordered: list[_Letter] = []

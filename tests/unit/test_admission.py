@@ -24,12 +24,11 @@ from app.api.admission import (
     STREAMS,
     TEXTS,
     Admission,
-    BoundedSemaphore,
-    ClassLimits,
     core_count,
     limits_of,
     request_class_of,
 )
+from app.api.fair_slots import FairSlots, SlotLimits
 from app.runtime.metrics import ProcessMetrics
 from app.settings import Settings
 from app.testing import ToyEmbedder
@@ -209,18 +208,18 @@ async def test_openai_clients_are_refused_in_their_own_words(
 
 
 async def test_the_one_who_has_waited_longest_is_next() -> None:
-    places = BoundedSemaphore("searches", ClassLimits(at_once=1, waiting=1, burst=3, wait_s=30), ProcessMetrics())
-    assert await places.acquire()
+    slots = FairSlots(SlotLimits(at_once=1, waiting=1, burst=3, wait_s=30))
+    assert await slots.acquire()
     entered: list[int] = []
 
     async def come(number: int) -> None:
-        assert await places.acquire()
+        assert await slots.acquire()
         entered.append(number)
 
     tasks = [asyncio.create_task(come(number)) for number in range(3)]
     for count in (1, 2, 3):
         await asyncio.sleep(0)
-        places.release()
+        slots.release()
         while len(entered) < count:
             await asyncio.sleep(0)
     await asyncio.gather(*tasks)
@@ -228,33 +227,33 @@ async def test_the_one_who_has_waited_longest_is_next() -> None:
 
 
 async def test_a_burst_may_wait_and_what_goes_on_for_long_may_not() -> None:
-    places = BoundedSemaphore("searches", ClassLimits(at_once=1, waiting=1, burst=3, wait_s=30), ProcessMetrics())
-    assert await places.acquire()
+    slots = FairSlots(SlotLimits(at_once=1, waiting=1, burst=3, wait_s=30))
+    assert await slots.acquire()
     waiters: list[asyncio.Task[bool]] = []
 
     async def fill() -> int:
         """How many wait when no more may."""
-        while not places.refuses():
-            waiters.append(asyncio.create_task(places.acquire()))
+        while not slots.refuses():
+            waiters.append(asyncio.create_task(slots.acquire()))
             await asyncio.sleep(0)
         return sum(not waiter.done() for waiter in waiters)
 
     async def let_one_in() -> None:
-        places.release()
+        slots.release()
         waiter = waiters.pop(0)
         assert await waiter
 
     assert await fill() == 3
     for _ in range(20):
-        assert places.refuses()
+        assert slots.refuses()
     for _ in range(2):
         await let_one_in()
-        assert places.refuses()
+        assert slots.refuses()
     await let_one_in()
     assert await fill() == 1
     for _ in range(40):
         await let_one_in()
-        waiters.append(asyncio.create_task(places.acquire()))
+        waiters.append(asyncio.create_task(slots.acquire()))
         await asyncio.sleep(0)
     assert await fill() == 3
     for waiter in waiters:
@@ -263,44 +262,44 @@ async def test_a_burst_may_wait_and_what_goes_on_for_long_may_not() -> None:
 
 
 async def test_a_client_that_fills_the_queue_leaves_room_for_others() -> None:
-    places = BoundedSemaphore("searches", ClassLimits(at_once=1, waiting=1, burst=3, wait_s=30), ProcessMetrics())
-    assert await places.acquire("greedy")
-    greedy = [asyncio.create_task(places.acquire("greedy")) for _ in range(3)]
+    slots = FairSlots(SlotLimits(at_once=1, waiting=1, burst=3, wait_s=30))
+    assert await slots.acquire("greedy")
+    greedy = [asyncio.create_task(slots.acquire("greedy")) for _ in range(3)]
     await asyncio.sleep(0)
-    assert places.refuses("greedy")
-    modest = asyncio.create_task(places.acquire("modest"))
+    assert slots.refuses("greedy")
+    modest = asyncio.create_task(slots.acquire("modest"))
     await asyncio.sleep(0)
     assert not await greedy[2]  # its latest request gives way
-    assert not places.refuses("another")
-    places.release("greedy")
+    assert not slots.refuses("another")
+    slots.release("greedy")
     assert await modest  # before the earlier requests of the client that had the slot
-    places.release("modest")
+    slots.release("modest")
     assert await greedy[0]
-    places.release("greedy")
+    slots.release("greedy")
     assert await greedy[1]
 
 
 async def test_a_client_leaves_slots_for_others() -> None:
-    limits = ClassLimits(at_once=3, waiting=4, burst=4, wait_s=0.05, of_client=2)
-    places = BoundedSemaphore("others", limits, ProcessMetrics())
-    assert await places.acquire("greedy")
-    assert await places.acquire("greedy")
-    assert not await places.acquire("greedy")
-    assert await places.acquire("modest")
-    assert not await places.acquire("another")
-    places.release("greedy")
-    assert await places.acquire("another")
+    limits = SlotLimits(at_once=3, waiting=4, burst=4, wait_s=0.05, of_client=2)
+    slots = FairSlots(limits)
+    assert await slots.acquire("greedy")
+    assert await slots.acquire("greedy")
+    assert not await slots.acquire("greedy")
+    assert await slots.acquire("modest")
+    assert not await slots.acquire("another")
+    slots.release("greedy")
+    assert await slots.acquire("another")
 
 
 async def test_who_goes_with_a_slot_gives_it_back() -> None:
-    places = BoundedSemaphore("others", ClassLimits(at_once=1, waiting=1, burst=1, wait_s=30), ProcessMetrics())
-    assert await places.acquire()
-    gone = asyncio.create_task(places.acquire())
+    slots = FairSlots(SlotLimits(at_once=1, waiting=1, burst=1, wait_s=30))
+    assert await slots.acquire()
+    gone = asyncio.create_task(slots.acquire())
     await asyncio.sleep(0)
-    places.release()  # gone has the slot, and has not run since
+    slots.release()  # gone has the slot, and has not run since
     gone.cancel()
     await asyncio.gather(gone, return_exceptions=True)
-    assert await places.acquire()
+    assert await slots.acquire()
 
 
 @pytest.mark.parametrize("path", ["/api/v1/collections", "/v2/rerank"])
@@ -315,9 +314,9 @@ async def test_clients_are_users_once_their_keys_were_right(path: str) -> None:
         await send({"type": "http.response.body", "body": b""})
 
     admission_of_app = Admission(app, settings=Settings(), metrics=ProcessMetrics())
-    semaphore = admission_of_app._classes[request_class_of("POST", path) or ""]
-    release = semaphore.release
-    semaphore.release = lambda client="": clients.append(client) or release(client)  # type: ignore[method-assign,func-returns-value]
+    slots = admission_of_app._classes[request_class_of("POST", path) or ""]
+    release = slots.release
+    slots.release = lambda client="": clients.append(client) or release(client)  # type: ignore[method-assign,func-returns-value]
     transport = httpx.ASGITransport(admission_of_app, client=("10.0.0.7", 1))
     async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
         for key in ("right 1", "right 2", "wrong", "right 1", "right 2", "wrong"):
@@ -327,11 +326,11 @@ async def test_clients_are_users_once_their_keys_were_right(path: str) -> None:
 
 async def test_streams_beyond_those_of_a_client_are_refused_at_once() -> None:
     limits = limits_of(Settings())[STREAMS]
-    places = BoundedSemaphore(STREAMS, limits, ProcessMetrics())
+    slots = FairSlots(limits)
     for _ in range(limits.of_client or 0):
-        assert await places.acquire("greedy")
-    assert not await places.acquire("greedy")
-    assert await places.acquire("modest")
+        assert await slots.acquire("greedy")
+    assert not await slots.acquire("greedy")
+    assert await slots.acquire("modest")
 
 
 @pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])

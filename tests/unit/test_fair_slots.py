@@ -15,8 +15,8 @@ from api_application import api_of
 from patience import PATIENCE_S
 
 from app.access.logins import Logins
-from app.api.client_turns import ClientTurns
 from app.api.documents import FETCHES_OF_USER
+from app.api.fair_slots import FairSlots, SlotLimits
 from app.api.login import CHECKS_OF_NETWORK
 from app.types.documents import Source
 
@@ -27,10 +27,10 @@ async def idle() -> None:
 
 
 async def test_one_client_leaves_turns_for_others() -> None:
-    turns, may_end, running = ClientTurns(at_once=3, of_client=2), asyncio.Event(), Counter[str]()
+    slots, may_end, running = FairSlots(SlotLimits(at_once=3, of_client=2)), asyncio.Event(), Counter[str]()
 
     async def work(client: str) -> None:
-        async with turns.turn(client):
+        async with slots.turn(client):
             running[client] += 1
             await may_end.wait()
             running[client] -= 1
@@ -41,14 +41,15 @@ async def test_one_client_leaves_turns_for_others() -> None:
         await idle()
         assert running == {"a": 2, "b": 1}
         may_end.set()
-    assert not turns._clients
+    assert not slots.waiting
+    assert not slots.in_flight
 
 
 async def test_who_goes_while_waiting_leaves_nothing_behind() -> None:
-    turns, may_end = ClientTurns(at_once=1, of_client=1), asyncio.Event()
+    slots, may_end = FairSlots(SlotLimits(at_once=1, of_client=1)), asyncio.Event()
 
     async def work() -> None:
-        async with turns.turn("a"):
+        async with slots.turn("a"):
             await may_end.wait()
 
     first, second = asyncio.create_task(work()), asyncio.create_task(work())
@@ -57,7 +58,8 @@ async def test_who_goes_while_waiting_leaves_nothing_behind() -> None:
     await idle()
     may_end.set()
     await asyncio.gather(first, second, return_exceptions=True)
-    assert not turns._clients
+    assert not slots.waiting
+    assert not slots.in_flight
     async with asyncio.timeout(PATIENCE_S):
         await work()
 
