@@ -128,10 +128,10 @@ class AccountService:
             with self._passwords.attempt(f"key {principal.key_id}"):  # its own counter: it must not lock out its user
                 raise self._refused_password(principal)
         with self._passwords.attempt(principal.name):
-            if not self._accounts.has_password(principal.name, current):
+            old_hash = self._accounts.matching_hash(principal.name, current)
+            if old_hash is None:
                 raise self._refused_password(principal)
-        if not self._accounts.change_own_password(principal.name, current, new):  # it was changed meanwhile
-            raise self._refused_password(principal)
+        self._accounts.replace_password(principal.name, new, old_hash=old_hash)
         self._authorizer.note_done("password.changed", principal.name)
 
     def has_own_password(self) -> bool:

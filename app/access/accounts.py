@@ -118,22 +118,15 @@ class Accounts:
         )
         return self.ledger.change_user(name, change)
 
-    def change_own_password(self, name: str, current: str, new: str) -> bool:
-        """False if the current password is wrong. Raises InputError, and UnknownUserError if the user was disabled
-        or got another password meanwhile.
-        """
+    def matching_hash(self, name: str, password: str) -> str | None:
+        """The stored hash of the password; None if the password is wrong or the user is disabled."""
         user = self._changeable(name)
-        if user.password_hash is None or not self._is_password_of(user, current):
-            return False
-        self.ledger.change_user(name, AccountChange(password_hash=_hashed(new)), only_password=user.password_hash)
-        return True
+        is_right = user.password_hash is not None and PASSWORDS.matches(password, user.password_hash)
+        return user.password_hash if is_right and user.disabled_at is None else None
 
-    def has_password(self, name: str, password: str) -> bool:
-        return self._is_password_of(self._changeable(name), password)
-
-    @staticmethod
-    def _is_password_of(user: User, password: str) -> bool:
-        return bool(user.password_hash and PASSWORDS.matches(password, user.password_hash) and not user.disabled_at)
+    def replace_password(self, name: str, new: str, *, old_hash: str) -> None:
+        """Raises InputError, and UnknownUserError if the user was disabled or got another password meanwhile."""
+        self.ledger.change_user(name, AccountChange(password_hash=_hashed(new)), only_password=old_hash)
 
     def remove_user(self, name: str) -> None:
         """Also deletes all keys and sessions."""
