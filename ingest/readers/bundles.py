@@ -1,4 +1,5 @@
-"""Zip and tar archives: parses every file of a known format in memory, under a heading. Writes nothing to disk."""
+"""Zip and tar archives: parses every file of a known format in memory, under a heading. Unpacks compressed files.
+Writes nothing to disk."""
 
 from __future__ import annotations
 
@@ -9,13 +10,13 @@ import lzma
 import tarfile
 import zipfile
 from collections.abc import Sequence
-from typing import IO, cast
+from typing import IO, BinaryIO, cast
 
 from app.errors import DocumentError
 from app.types.texts import ExtractedText
 from ingest.readers.encodings import encoding_of
-from ingest.readers.errors import parser_errors
-from ingest.readers.limits import MEGABYTE, ReadLimits
+from ingest.readers.errors import damaged, parser_errors
+from ingest.readers.limits import ReadLimits, unpacks_to_more
 from ingest.readers.members import Members, ReadMember
 
 _ENCRYPTED, _UTF8_NAME = 0x1, 0x800  # flags
@@ -82,6 +83,19 @@ def read_tar(data: bytes, limits: ReadLimits, read_member: ReadMember) -> Extrac
     return _joined(members, "application/x-tar")
 
 
+def decompressed(stream: BinaryIO, limits: ReadLimits) -> bytes:
+    """The content of a file compressed by gzip, bzip2 or xz. Raises DocumentError."""
+    if limits.max_nesting < 0:
+        raise DocumentError("This compressed file is nested too deeply in archives. Unpack it and add its files.")
+    try:
+        data = _unpacked(stream.read(), limits).read(limits.max_expanded_bytes + 1)
+    except parser_errors() as error:
+        raise damaged("compressed file", error) from error
+    if len(data) > limits.max_expanded_bytes:
+        raise unpacks_to_more("compressed file", limits)
+    return data
+
+
 def _joined(members: Members, media_type: str) -> ExtractedText:
     return ExtractedText(members.text, "", media_type, members.metadata, marks=members.marks, cells=members.cells)
 
@@ -100,17 +114,14 @@ class _Counted:
 
     def __init__(self, stream: IO[bytes], limits: ReadLimits) -> None:
         self._stream = stream
-        self._limit = limits.max_expanded_bytes
+        self._limits = limits
         self._left = _TAR_OVERHEAD * limits.max_expanded_bytes
 
     def read(self, count: int) -> bytes:
         data = self._stream.read(count)
         self._left -= len(data)
         if self._left < 0:
-            raise DocumentError(
-                f"This tar archive unpacks to more than {self._limit / MEGABYTE:,.0f} MB, which is the limit. "
-                "Unpack it and add its files, or raise GIRCSE_MAX_UNPACKED_MB."
-            )
+            raise unpacks_to_more("tar archive", self._limits)
         return data
 
 

@@ -15,6 +15,9 @@ from ingest.readers.containers import ImplausibleHeaderError, ZipDirectory, open
 from ingest.readers.encodings import unmarked_utf16
 from ingest.readers.errors import parser_errors
 from ingest.readers.media_types import (
+    CALENDAR,
+    COMPRESSED,
+    CONTACTS,
     CSV,
     DOC,
     DOCX,
@@ -55,15 +58,17 @@ _SIGNATURES = (
     (b"II*\x00", "image/tiff"),
     (b"MM\x00*", "image/tiff"),
     (b"{\\rtf", RTF),
-    (b"\x1f\x8b", TAR),
-    (b"BZh", TAR),
-    (b"\xfd7zXZ\x00", TAR),
+    (b"\x1f\x8b", COMPRESSED),
+    (b"BZh", COMPRESSED),
+    (b"\xfd7zXZ\x00", COMPRESSED),
 )
 # By their first bytes, whether or not these could also begin a text.
 _SIGNED_REASONS = (
     (b"GIF87a", "it is a GIF image; save it as PNG"),
     (b"GIF89a", "it is a GIF image; save it as PNG"),
     (b"%!PS-", "it is PostScript; save it as PDF"),
+    (b"\x28\xb5\x2f\xfd", "it is compressed with Zstandard; pack it as ZIP"),
+    (b"-----BEGIN PGP MESSAGE-----", "it is encrypted; decrypt it and add it again"),
 )
 # By first bytes that could also begin a text: asked only about what is not a text.
 _BINARY_REASONS = (
@@ -77,6 +82,7 @@ _BINARY_REASONS = (
     (b"SQLite format 3\x00", "it is a database; export its tables as CSV"),
     (b"7z\xbc\xaf'\x1c", "it is a 7z archive; pack its files as ZIP"),
     (b"Rar!\x1a\x07", "it is a RAR archive; pack its files as ZIP"),
+    (b"\x78\x9f\x3e\x22", "it is a message in a format of Outlook alone (TNEF); save it as HTML or text"),
     (b"OggS", "it is audio or video"),
     (b"fLaC", "it is audio or video"),
     (b"ID3", "it is audio or video"),
@@ -87,6 +93,10 @@ _BINARY_REASONS = (
     (b"AT&TFORM", "it is a DjVu document; save it as PDF"),
     (b"wOF", "it is a font"),
     (b"\x00\x01\x00\x00\x00", "it is a font"),
+)
+# Encrypted S/MIME: CMS of the types enveloped and encrypted.
+_ENCRYPTED_MAIL = re.compile(
+    rb"\x30(?:\x80|[\x81-\x84].{1,4})\x06\x09\x2a\x86\x48\x86\xf7\x0d\x01\x07[\x03\x06]", re.DOTALL
 )
 # By the brand in a file of ISO's base media format, which phones write; other brands are audio or video.
 _BRAND_REASONS = (
@@ -111,7 +121,7 @@ _OOXML = (("word", "wordprocessingml", DOCX), ("xl", "spreadsheetml", XLSX), ("p
 _MOST_TYPES_BYTES = 100_000
 # Formats that always begin with a signature: a file without it is something else.
 _SIGNED = {
-    *(PDF, RTF, DOCX, XLSX, PPTX, DOC, XLS, PPT, ODT, ODS, ODP, EPUB, OUTLOOK, ZIP, *PICTURES),
+    *(PDF, RTF, DOCX, XLSX, PPTX, DOC, XLS, PPT, ODT, ODS, ODP, EPUB, OUTLOOK, ZIP, COMPRESSED, *PICTURES),
 }
 _TABLES = {XLSX, XLS, ODS}
 _SAVED_AS_PAGES = {*_TABLES, DOC, DOCX}  # programs write a table in HTML under such a name
@@ -134,6 +144,8 @@ _MARKUP = (
     (re.compile(rb"\s*<\?xml[^>]*\?>.{0,2000}?<html[\s>]", re.IGNORECASE | re.DOTALL), HTML),
     (re.compile(rb"\s*<\?xml\s"), XML),
     (re.compile(rb"\s*<svg[\s>]"), XML),
+    (re.compile(rb"BEGIN:VCALENDAR\s", re.IGNORECASE), CALENDAR),
+    (re.compile(rb"BEGIN:VCARD\s", re.IGNORECASE), CONTACTS),
 )
 _TABLE_MARKUP = re.compile(rb"(?>\s*<!--.*?-->)*+\s*<table[\s>]", re.IGNORECASE | re.DOTALL)
 _INTERPRETERS = (
@@ -182,7 +194,7 @@ def _of_content(stream: BinaryIO, head: bytes, expected: str) -> str:
     if head.startswith(_OLE):
         return _compound(stream, expected)
     if signed := _signature(head):
-        return _readable(signed)
+        return TAR if (signed, expected) == (COMPRESSED, TAR) else _readable(signed)
     if reason := _by_signature(_SIGNED_REASONS, head):
         raise _refused(reason)
     is_signed = expected in _SIGNED
@@ -190,6 +202,8 @@ def _of_content(stream: BinaryIO, head: bytes, expected: str) -> str:
         reason = (
             _by_signature(_BRAND_REASONS, head[8:12]) if head[4:8] == b"ftyp" else _by_signature(_BINARY_REASONS, head)
         )
+        if not reason and _ENCRYPTED_MAIL.match(head):
+            reason = _encrypted_reason()
         if reason or (not is_signed and expected != TAR):
             raise _refused(reason or _unknown_reason())
         return expected  # damaged; its reader reports how
@@ -208,6 +222,10 @@ def _by_signature(reasons: Iterable[tuple[bytes, str]], head: bytes) -> str:
 
 def _unknown_reason() -> str:
     return "it holds no text, and its format is unknown; save it as PDF or text"
+
+
+def _encrypted_reason() -> str:
+    return "it is encrypted; decrypt it and add it again"
 
 
 def _pages_reason() -> str:

@@ -26,7 +26,10 @@ from ingest.readers.errors import damaged, parser_errors
 from ingest.readers.limits import DEFAULT_LIMITS, LONGEST_VALUE, ReadLimits, check_length, check_size
 from ingest.readers.media_types import (
     ASCIIDOC,
+    CALENDAR,
     CODE,
+    COMPRESSED,
+    CONTACTS,
     DOC,
     DOCX,
     MARKDOWN,
@@ -39,6 +42,8 @@ from ingest.readers.media_types import (
     PPTX,
     RESTRUCTURED,
     RTF,
+    SUBTITLES,
+    TAR,
     XLS,
     XLSX,
     charset_of,
@@ -105,14 +110,16 @@ _FORMATS: dict[str, tuple[str, _Open]] = {
     "application/x-ipynb+json": ("notebook", _whole("notebooks", "read_notebook")),
     "application/xml": ("XML", _container("xml", "read_xml", takes_charset=True)),
     "text/troff": ("manual page", _whole("manuals", "read_manual", takes_charset=True)),
-    "application/x-subrip": ("subtitles", _whole("subtitles", "read_subtitles", takes_charset=True)),
+    SUBTITLES: ("subtitles", _whole("subtitles", "read_subtitles", takes_charset=True)),
     "text/vtt": ("subtitles", _whole("subtitles", "read_subtitles", takes_charset=True)),
+    CALENDAR: ("calendar", _whole("calendars", "read_calendar", takes_charset=True)),
+    CONTACTS: ("address book", _whole("calendars", "read_contacts", takes_charset=True)),
     "application/epub+zip": ("EPUB", _whole("books", "read_epub")),
     "message/rfc822": ("message", _container("mail", "read_message")),
     "application/mbox": ("mailbox", _container("mail", "read_mailbox")),
     "application/vnd.ms-outlook": ("message", _container("outlook", "read_outlook")),
     "application/zip": ("zip archive", _container("bundles", "read_zip")),
-    "application/x-tar": ("tar archive", _container("bundles", "read_tar")),
+    TAR: ("tar archive", _container("bundles", "read_tar")),
     **dict.fromkeys(CODE, ("source code", read_code)),
     "text/x-latex": ("source code", _streamed("tex", "read_latex", takes_charset=True)),
     **dict.fromkeys((MARKDOWN, RESTRUCTURED, ASCIIDOC, ORG), ("text", read_signed_text)),
@@ -189,6 +196,8 @@ def _read(stream: BinaryIO, *, uri: str, media_type: str | None, limits: ReadLim
     stream = unlocked(stream)
     detected = detect(stream, uri=uri, declared=media_type or "")
     known = known_type(detected)
+    if known == COMPRESSED:
+        return _read_compressed(stream, uri=uri, limits=limits, into=into)
     opened, begin, headings = _read_text(known, charset_of(detected), stream, limits, into)
     metadata = {key: _clean_value(value) for key, value in opened.metadata.items()}
     if language := CODE.get(known):
@@ -202,6 +211,16 @@ def _read(stream: BinaryIO, *, uri: str, media_type: str | None, limits: ReadLim
     is_named = not uri.startswith(_TEXT)
     untitled = (clean_text(name) if is_named else "") or textwrap.shorten(begin, _FIRST_WORDS, placeholder=" …")
     return Findings((title or untitled)[:LONGEST_VALUE], known, metadata, is_titled=bool(title))
+
+
+def _read_compressed(stream: BinaryIO, *, uri: str, limits: ReadLimits, into: TextSink) -> Findings:
+    """The one file in it, whose name is that of the compressed file without its last suffix."""
+    data: bytes = _function("bundles", "decompressed")(stream, limits)
+    name, _, suffix = uri.rpartition(".")
+    within = replace(limits, max_nesting=limits.max_nesting - 1)
+    inner = name if name and type_of_suffix(f"a.{suffix}") == COMPRESSED else uri
+    findings = _read(io.BytesIO(data), uri=inner, media_type=None, limits=within, into=into)
+    return findings if findings.media_type == TAR else replace(findings, media_type=COMPRESSED)
 
 
 def _clean_value(value: MetadataValue) -> MetadataValue:

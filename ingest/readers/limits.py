@@ -53,6 +53,13 @@ def check_size(byte_count: int, limits: ReadLimits) -> None:
         raise DocumentError("This document is empty: it has 0 bytes. Check that it was saved or uploaded whole.")
 
 
+def unpacks_to_more(container: str, limits: ReadLimits) -> DocumentError:
+    return DocumentError(
+        f"This {container} unpacks to more than {limits.max_expanded_bytes / MEGABYTE:,.0f} MB, which is the limit. "
+        "Unpack it and add its files, or raise GIRCSE_MAX_UNPACKED_MB."
+    )
+
+
 class TooLongError(DocumentError):
     """The text has more characters than the limit."""
 

@@ -24,6 +24,7 @@ from ingest.readers.errors import parser_errors
 from ingest.readers.html import read_html
 from ingest.readers.limits import ReadLimits
 from ingest.readers.members import Members, ReadMember
+from ingest.readers.signed_mail import signed_content
 from ingest.readers.text import clean_text, decode_text
 
 # A message starts at such a line if a header follows: after an empty line, or with the time of an envelope after any.
@@ -47,6 +48,13 @@ _MAX_PARTS = 10_000
 _BODY_TYPES = ("text/plain", "text/html", "text/enriched")
 # Files that a saved web page (MHTML) brings along for its look.
 _OF_A_PAGE = ("text/css", "text/javascript", "application/javascript", "application/x-javascript", "font/woff2")
+# Parts that no mail program shows: signatures, and what only says that the next part is encrypted.
+_NOT_SHOWN = (
+    *("application/pgp-signature", "application/pkcs7-signature", "application/x-pkcs7-signature"),
+    "application/pgp-encrypted",
+)
+_SIGNED = ("application/pkcs7-mime", "application/x-pkcs7-mime")  # or encrypted
+_APPLE_LENGTH = re.compile(rb"\s*(\d{1,9})\s*\n")  # before a message of Apple Mail; a list of its own follows it
 _UUENCODED = re.compile(
     r"^begin [0-7]{3,4} (?P<name>[^\n]+)\n(?P<lines>(?:[!-`][ -`]*\n)+?)(?:[ `]*\n)?end[ \t]*$", re.MULTILINE
 )
@@ -105,7 +113,10 @@ def _split_at_semicolons(value: str) -> list[str]:
 
 
 def parse_message(data: bytes) -> EmailMessage:
-    return email.message_from_bytes(data.removeprefix(codecs.BOM_UTF8).lstrip(b"\r\n"), policy=_POLICY)
+    data = data.removeprefix(codecs.BOM_UTF8).lstrip(b"\r\n")
+    if length := _APPLE_LENGTH.match(data):
+        data = data[length.end() : length.end() + int(length[1])]
+    return email.message_from_bytes(data, policy=_POLICY)
 
 
 def message_text(
@@ -140,7 +151,9 @@ def message_text(
             media_type=attachment.media_type,
         )
     if not (subject or has_text or members.read_count):
-        raise DocumentError("This message is empty: it has no subject, no body and no attachment that can be read.")
+        raise DocumentError(
+            f"This message is empty: it has no subject, no body and no attachment that can be read.{members.reasons}"
+        )
     metadata = _metadata(headers)
     if members.has_any:
         metadata.update(members.metadata)
@@ -269,6 +282,8 @@ def _leaf(part: EmailMessage, is_body: bool) -> Iterator[str | Attachment]:
         if isinstance(inner, EmailMessage):
             yield Attachment(name or "message", media_type, _bytes_of_message(part, inner))
         return
+    if media_type in _NOT_SHOWN:
+        return
     if media_type.startswith("multipart/"):  # its declared boundary is missing
         if is_body and (text := _text_of(part).strip()):
             yield text
@@ -280,6 +295,9 @@ def _leaf(part: EmailMessage, is_body: bool) -> Iterator[str | Attachment]:
     if part.is_multipart():  # a delivery report, which has parts of its own
         payloads = [inner.as_bytes() for inner in part.iter_parts() if isinstance(inner, EmailMessage)]
         yield Attachment(name or media_type.partition("/")[2], "text/plain", b"\n".join(payloads))
+        return
+    if media_type in _SIGNED and (content := signed_content(part.get_payload(decode=True) or b"")):  # type: ignore[arg-type]
+        yield from _parts(parse_message(content))
         return
     identity = part.get("Content-ID") or part.get("Content-Location")
     if is_inline_picture(part.get_content_maintype(), part.get_content_disposition(), identity):

@@ -18,6 +18,9 @@ MESSAGE, MAILBOX, OUTLOOK = "message/rfc822", "application/mbox", "application/v
 PLAIN, HTML, XML, JSON, CSV = "text/plain", "text/html", "application/xml", "application/json", "text/csv"
 NOTEBOOK, MANUAL = "application/x-ipynb+json", "text/troff"
 ZIP, TAR = "application/zip", "application/x-tar"
+COMPRESSED = "application/gzip"  # one file, also by bzip2 or xz
+CALENDAR, CONTACTS = "text/calendar", "text/vcard"
+SUBTITLES = "application/x-subrip"
 DOC = "application/msword"
 XLS = "application/vnd.ms-excel"
 PPT = "application/vnd.ms-powerpoint"
@@ -91,7 +94,7 @@ SUFFIXES = {
     ".adoc": ASCIIDOC,
     ".asciidoc": ASCIIDOC,
     ".org": ORG,
-    ".srt": "application/x-subrip",
+    **dict.fromkeys((".srt", ".ass", ".ssa", ".sbv", ".lrc", ".ttml"), SUBTITLES),
     ".vtt": "text/vtt",
     **{f".{section}": MANUAL for section in range(1, 10)},
     ".html": HTML,
@@ -112,18 +115,26 @@ SUFFIXES = {
     ".jsonl": "application/x-ndjson",
     ".ndjson": "application/x-ndjson",
     ".xml": XML,
+    ".fb2": XML,
+    ".svg": XML,
     ".epub": EPUB,
     ".eml": MESSAGE,
+    ".emlx": MESSAGE,
     ".mht": MESSAGE,
     ".mhtml": MESSAGE,
     ".msg": OUTLOOK,
     ".mbox": MAILBOX,
+    ".ics": CALENDAR,
+    ".vcf": CONTACTS,
     ".zip": ZIP,
     ".tar": TAR,
     ".tgz": TAR,
     ".tar.gz": TAR,
     ".tar.bz2": TAR,
     ".tar.xz": TAR,
+    ".gz": COMPRESSED,
+    ".bz2": COMPRESSED,
+    ".xz": COMPRESSED,
 } | {suffix: f"text/x-{language}" for language, suffixes in _LANGUAGES.items() for suffix in suffixes.split()}
 
 # Other names of the same types, used by servers and mail programs.
@@ -134,7 +145,11 @@ _ALIASES = {
     "text/x-rst": RESTRUCTURED,
     "text/rtf": "application/rtf",
     "application/x-zip-compressed": ZIP,
+    "image/svg+xml": XML,
     "application/csv": CSV,
+    **dict.fromkeys(("application/x-gzip", "application/x-bzip2", "application/x-xz"), COMPRESSED),
+    "application/ics": CALENDAR,
+    **dict.fromkeys(("text/x-vcard", "text/directory"), CONTACTS),
     "application/jsonl": "application/x-ndjson",
     "text/x-markdown": MARKDOWN,
     "text/x-python-script": "text/x-python",
@@ -143,7 +158,7 @@ _ALIASES = {
 _NEVER_READ = {
     *(".gif", ".bmp", ".ico", ".heic", ".avif", ".psd", ".mp3", ".ogg", ".wav", ".flac", ".m4a", ".mp4", ".mkv"),
     *(".mov", ".avi", ".webm", ".exe", ".dll", ".so", ".dylib", ".a", ".o", ".obj", ".class", ".jar", ".pyc", ".wasm"),
-    *(".bin", ".iso", ".dmg", ".deb", ".rpm", ".apk", ".7z", ".rar", ".gz", ".bz2", ".xz", ".zst", ".lz4", ".ttf"),
+    *(".bin", ".iso", ".dmg", ".deb", ".rpm", ".apk", ".7z", ".rar", ".zst", ".lz4", ".ttf"),
     *(".otf", ".woff", ".woff2", ".eot", ".db", ".sqlite", ".sqlite3", ".mdb", ".parquet", ".feather", ".arrow"),
     *(".npy", ".npz", ".pkl", ".pickle", ".pt", ".pth", ".ckpt", ".onnx", ".h5", ".hdf5", ".safetensors", ".gguf"),
 }

@@ -10,7 +10,7 @@ from app.errors import DocumentError
 from app.types.documents import Metadata
 from app.types.left_out import left_out
 from app.types.texts import Cell, ExtractedText, Mark
-from ingest.readers.limits import MEGABYTE, ReadLimits, check_length
+from ingest.readers.limits import ReadLimits, check_length, unpacks_to_more
 from ingest.readers.parts import moved
 from ingest.readers.skipped import Skipped
 from ingest.readers.text import clean_text
@@ -81,10 +81,7 @@ class Members:
         data = load(self._bytes_left + 1)
         self._bytes_left -= len(data)
         if self._bytes_left < 0:
-            raise DocumentError(
-                f"This {self._container} unpacks to more than {self._limits.max_expanded_bytes / MEGABYTE:,.0f} MB, "
-                "which is the limit. Unpack it and add its files, or raise GIRCSE_MAX_UNPACKED_MB."
-            )
+            raise unpacks_to_more(self._container, self._limits)
         limits = replace(
             self._limits, max_nesting=self._limits.max_nesting - 1, max_expanded_bytes=max(1, self._bytes_left)
         )
@@ -148,8 +145,12 @@ class Members:
 
     def require_one(self) -> None:
         if not self.read_count:
-            reasons = f"\n{self._skipped.reasons}" if self._skipped else ""
-            raise DocumentError(f"This {self._container} holds no file that can be read.{reasons}")
+            raise DocumentError(f"This {self._container} holds no file that can be read.{self.reasons}")
+
+    @property
+    def reasons(self) -> str:
+        """Why members were skipped, on lines of their own; empty if none was."""
+        return f"\n{self._skipped.reasons}" if self._skipped else ""
 
 
 def _shown(name: str) -> str:

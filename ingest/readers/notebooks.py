@@ -19,14 +19,12 @@ from ingest.readers.parts import Block
 from ingest.readers.skipped import Skipped
 from ingest.readers.tables import join_blocks
 from ingest.readers.text import as_printed, decode_text
-from ingest.readers.xml import parse_xml
+from ingest.readers.xml import parse_xml, words_of_drawing
 from ingest.text_headings import MarkdownHeadings
 from ingest.titles import heading_text
 
 # What stands for an object of which another form holds the content.
 _OBJECT = re.compile(r"<IPython\.[\w.]+ object>")
-_SVG = "{http://www.w3.org/2000/svg}"
-_WORDS_OF_DRAWINGS = {f"{space}{name}" for name in ("text", "title", "foreignObject") for space in ("", _SVG)}
 _MOST_OUTPUT = 20_000  # characters of one output: progress bars and printed arrays can be endless
 
 
@@ -131,17 +129,10 @@ def _text_of_markup(markup: str, limits: ReadLimits) -> str:
 def _text_of_drawing(drawing: str) -> str:
     """The words of an SVG, without its metadata and styles."""
     try:
-        pending = [parse_xml(drawing.encode("utf-8", "replace"))]
+        root = parse_xml(drawing.encode("utf-8", "replace"))
     except (DocumentError, ParseError):
         return ""
-    words: list[str] = []
-    while pending:
-        element = pending.pop()
-        if element.tag in _WORDS_OF_DRAWINGS:
-            words.append(" ".join("".join(element.itertext()).split()))
-        else:
-            pending += reversed(element)
-    return "\n".join(filter(None, words))
+    return "\n".join(words_of_drawing(root))
 
 
 def _joined(source: object) -> str:

@@ -13,6 +13,7 @@ from app.types.texts import ExtractedText
 from ingest.readers.errors import too_deep
 from ingest.readers.limits import ReadLimits
 from ingest.readers.parts import Block, Opened
+from ingest.readers.payloads import is_payload
 from ingest.readers.skipped import Skipped
 from ingest.readers.tables import block_pieces, join_blocks, record_block, render_fields
 from ingest.readers.text import decode_text, decoded, lines_of
@@ -142,6 +143,6 @@ def _is_scalar(value: object) -> bool:
 
 
 def _text(value: object) -> str:
-    if value is None:
-        return ""
-    return value if isinstance(value, str) else json.dumps(value)
+    if isinstance(value, str):
+        return "" if is_payload(value) else value
+    return "" if value is None else json.dumps(value)

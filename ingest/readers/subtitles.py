@@ -1,34 +1,82 @@
-"""Subtitles (SubRip, WebVTT): the spoken text, without cue numbers, times and markup."""
+"""Subtitles (SubRip, WebVTT, SubViewer, Advanced SubStation, TTML) and lyrics (LRC): the spoken text, without cue
+numbers, times and markup."""
 
 from __future__ import annotations
 
 import html
 import re
 from collections.abc import Iterator, Sequence
+from xml.etree.ElementTree import ParseError
 
 from app.types.texts import ExtractedText
 from ingest.readers.limits import ReadLimits
 from ingest.readers.text import decode_text
+from ingest.readers.xml import line_of, local_name, parse_xml
 
 _TIME = r"(?:\d+:)?\d{1,2}:\d\d(?:[.,:]\d{1,3})?"
 _EXACT_TIME = _TIME.removesuffix("?")  # also hours:minutes:seconds; `10:30 -> 11:45` may be spoken
-_TIMES = re.compile(rf"\s*(?:{_TIME}\s*-->\s*{_TIME}|{_EXACT_TIME}\s*->\s*{_EXACT_TIME})(?:\s.*)?")
+_TIMES = re.compile(rf"\s*(?:{_TIME}\s*-->\s*{_TIME}|{_EXACT_TIME}\s*(?:->|,)\s*{_EXACT_TIME})(?:\s.*)?")
 _SPEAKER = re.compile(r"<v(?:\.[\w.-]++)?\s++([^<>]++)>")
 _SIGNS = re.compile(r"</?[a-zA-Z][^<>]*+>|<\d[\d:.]*+>|\{\\[^{}]*+\}")
 _BLOCKS = re.compile(r"\n(?:[ \t]*+\n)+")
 _NO_CUE = re.compile(r"(?:NOTE|STYLE|REGION)(?:\s|\Z)")
+_TIMED_XML = re.compile(r"\s*+(?:<\?xml[^>]*+>)?+(?>\s*<!--.*?-->)*+\s*+<(?:\w+:)?tt[\s>]", re.DOTALL)
+_SCRIPT = re.compile(r"\s*\[Script Info\]", re.IGNORECASE)
+_SCRIPT_TITLE = re.compile(r"^Title:(.*)", re.MULTILINE)
+_SCRIPT_FORMAT = re.compile(r"^\[Events\][^\[]*?^Format:(.*)", re.MULTILINE)
+_SCRIPT_LINE = re.compile(r"^Dialogue:(.*)", re.MULTILINE)
+_SCRIPT_DRAWING = re.compile(r"\\p[1-9]")
+_SCRIPT_SIGNS = re.compile(r"\{[^{}]*+\}")
+_SCRIPT_BREAKS = re.compile(r"\\[Nnh]")
+_USUAL_FIELDS = 10
+_SUNG = re.compile(r"^\s*+(?:\[\d{1,3}:\d\d(?:[.:]\d{1,3})?\]\s*+)++(.*)", re.MULTILINE)
+_SONG_TITLE = re.compile(r"^\s*\[ti:([^\]]*)\]", re.MULTILINE | re.IGNORECASE)
 _LONGEST_NUMBER = 10
 _SENTENCE_ENDS = (".", "!", "?", "…", "。", "！", "？", '"', "”", "»")
 
 
 def read_subtitles(data: bytes, limits: ReadLimits, charset: str) -> ExtractedText:
     decoded = decode_text(data, charset)
-    cues = list(_cues(decoded.text))
+    title, cues = _read(decoded.text)
     if not cues:  # another kind of text
         return ExtractedText(decoded.text, "", "text/plain", decoded.metadata)
-    first = decoded.text.partition("\n")[0]
-    title = first.removeprefix("WEBVTT").strip(" \t-") if first.startswith("WEBVTT") else ""
     return ExtractedText(_joined(cues), title, "text/vtt", decoded.metadata)
+
+
+def _read(text: str) -> tuple[str, list[str]]:
+    """Title and cues; no cue for another kind of text."""
+    if _TIMED_XML.match(text):
+        return _read_timed_xml(text)
+    if _SCRIPT.match(text):
+        return _first(_SCRIPT_TITLE, text), list(filter(None, _lines_of_script(text)))
+    if cues := list(_cues(text)):
+        first = text.partition("\n")[0]
+        return first.removeprefix("WEBVTT").strip(" \t-") if first.startswith("WEBVTT") else "", cues
+    sung = [_spoken([line[1]]) for line in _SUNG.finditer(text)]
+    return _first(_SONG_TITLE, text), list(filter(None, sung))
+
+
+def _first(pattern: re.Pattern[str], text: str) -> str:
+    found = pattern.search(text)
+    return found[1].strip() if found else ""
+
+
+def _read_timed_xml(text: str) -> tuple[str, list[str]]:
+    try:
+        root = parse_xml(text.encode())
+    except ParseError:
+        return "", []
+    title = next((line_of(each) for each in root.iter() if local_name(each) == "title"), "")
+    return title, [line for each in root.iter() if local_name(each) == "p" and (line := line_of(each))]
+
+
+def _lines_of_script(text: str) -> Iterator[str]:
+    """What is spoken: the last of the fields that `Format` names. It may hold commas."""
+    fields = _first(_SCRIPT_FORMAT, text).count(",") or _USUAL_FIELDS - 1
+    for line in _SCRIPT_LINE.finditer(text):
+        spoken = line[1].split(",", fields)[-1]
+        if not any(map(_SCRIPT_DRAWING.search, _SCRIPT_SIGNS.findall(spoken))):
+            yield " ".join(_SCRIPT_BREAKS.sub(" ", _SCRIPT_SIGNS.sub("", spoken)).split())
 
 
 def _cues(text: str) -> Iterator[str]:

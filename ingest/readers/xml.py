@@ -19,6 +19,7 @@ from ingest.readers.media_types import DOCX, XLSX
 from ingest.readers.members import ReadMember
 from ingest.readers.office_xml import package_of, properties_of, sheets_of
 from ingest.readers.parts import Block
+from ingest.readers.payloads import is_payload
 from ingest.readers.sheets import under_heading
 from ingest.readers.tables import join_blocks, render_fields
 from ingest.readers.text import decode_text
@@ -57,12 +58,16 @@ _BLOCKS = _PROSE | {
     *("row", "cell", "entry", "list", "item", "listitem", "itemizedlist", "orderedlist", "figure", "caption", "quote"),
     *("blockquote", "programlisting", "screen", "lg", "sp", "speech", "stage", "entry", "record", "br", "lb"),
 }
+_SVG = "{http://www.w3.org/2000/svg}"
+_WORDS_OF_DRAWINGS = {f"{space}{name}" for name in ("text", "title", "foreignObject") for space in ("", _SVG)}
+_TITLES = ("book-title", "title")  # of FictionBook, of others
 # Inline elements of common vocabularies, which do not end a word. All others do.
 _INLINE = {
     *("b", "i", "u", "s", "em", "strong", "emph", "emphasis", "hi", "bold", "italic", "sub", "sup", "subscript", "sc"),
     *("superscript", "span", "font", "small", "big", "tt", "code", "w", "c", "g", "seg", "underline", "overline", "ex"),
     *("styled-content", "named-content", "monospace", "smallcap", "ph", "codeph", "mark", "ins", "del", "add", "expan"),
     *("supplied", "unclear", "corr", "sic", "orig", "reg", "choice", "am", "wbr", "t", "r"),
+    *("tspan", "textpath"),
 }
 
 
@@ -77,9 +82,26 @@ def read_xml(data: bytes, limits: ReadLimits, charset: str, read_member: ReadMem
         text, marks, cells = join_blocks(blocks, limits)
         title, metadata = properties_of(root)
         return ExtractedText(text, title, XLSX, metadata | decoded.metadata, marks=marks, cells=cells)
-    title = next((_joined(element) for element in root.iter() if _name(element) == "title"), "")
-    text = join_blocks(_paragraphs(root), limits).text
+    title = next((line_of(each) for name in _TITLES for each in root.iter() if local_name(each) == name), "")
+    is_drawing = root.tag == f"{_SVG}svg"
+    text = join_blocks(map(Block, words_of_drawing(root)) if is_drawing else _paragraphs(root), limits).text
     return ExtractedText(text, title=title, media_type="application/xml", metadata=decoded.metadata)
+
+
+def words_of_drawing(root: Element) -> list[str]:
+    """The texts of an SVG in their order, without its metadata and styles."""
+    words: list[str] = []
+    pending = [root]
+    while pending:
+        element = pending.pop()
+        if element.tag in _WORDS_OF_DRAWINGS:
+            for piece in element.iter(f"{_SVG}tspan"):
+                if "x" in piece.attrib:  # it begins another line
+                    piece.text = f" {piece.text or ''}"
+            words.append(line_of(element))
+        else:
+            pending += reversed(element)
+    return list(filter(None, words))
 
 
 def _with_entities(text: str) -> str:
@@ -137,16 +159,16 @@ def _entities_refused() -> Iterator[None]:
 def _paragraphs(element: Element) -> Iterator[Block]:
     children = [child for child in element if isinstance(child.tag, str)]
     is_mixed = _is_mixed(element)
-    if is_mixed and any(_name(child).lower() in _BLOCKS for child in children):
+    if is_mixed and any(local_name(child).lower() in _BLOCKS for child in children):
         yield from _loose(element)
         return
     if not children or is_mixed:
-        yield from _rendered([(_name(element), _joined(element)), *_attributes(element)])
+        yield from _rendered([(local_name(element), line_of(element)), *_attributes(element)])
         return
     fields = _attributes(element)
     for child in children:
         if len(child) == 0:
-            fields += [(_name(child), _joined(child)), *_attributes(child)]
+            fields += [(local_name(child), line_of(child)), *_attributes(child)]
             continue
         yield from _rendered(fields)
         fields = []
@@ -159,14 +181,14 @@ def _loose(element: Element) -> Iterator[Block]:
     yield from _rendered(_attributes(element))
     text = element.text or ""
     for child in element:
-        if isinstance(child.tag, str) and _name(child).lower() in _BLOCKS:
+        if isinstance(child.tag, str) and local_name(child).lower() in _BLOCKS:
             if text.strip():
                 yield Block(" ".join(text.split()))
-            yield from _paragraphs(child) if len(child) else map(Block, filter(None, [_joined(child)]))
+            yield from _paragraphs(child) if len(child) else map(Block, filter(None, [line_of(child)]))
             text = child.tail or ""
         else:
-            for more in (_joined(child) if isinstance(child.tag, str) else "", child.tail or ""):
-                text += _space_between(text, more, _name(child)) + more
+            for more in (line_of(child) if isinstance(child.tag, str) else "", child.tail or ""):
+                text += _space_between(text, more, local_name(child)) + more
     if text.strip():
         yield Block(" ".join(text.split()))
 
@@ -174,6 +196,8 @@ def _loose(element: Element) -> Iterator[Block]:
 def _rendered(fields: list[tuple[str, str]]) -> Iterator[Block]:
     record: list[tuple[str, str]] = []
     for name, value in fields:
+        if is_payload(value):
+            continue
         if name in _PROSE:
             yield from render_fields(record)
             record = []
@@ -195,7 +219,7 @@ def _attributes(element: Element) -> list[tuple[str, str]]:
     return [(name, value) for name, value in element.attrib.items() if not name.startswith("{")]
 
 
-def _joined(element: Element) -> str:
+def line_of(element: Element) -> str:
     """The text on one line. Element edges end words, except those of inline elements."""
     texts: list[str] = []
     last = ""
@@ -206,10 +230,10 @@ def _joined(element: Element) -> str:
         if isinstance(top, tuple):
             more, name = top
         else:
-            name = _name(top)
+            name = local_name(top)
             more = (top.text or "") if name else ""
             for child in reversed(top):
-                stack.append((child.tail or "", _name(child)))
+                stack.append((child.tail or "", local_name(child)))
                 stack.append(child)
         if more:
             texts.append(_space_between(last, more, name) + more)
@@ -223,5 +247,5 @@ def _space_between(text: str, more: str, name: str) -> str:
     return " " if is_glued else ""
 
 
-def _name(element: Element) -> str:
+def local_name(element: Element) -> str:
     return element.tag.rpartition("}")[2] if isinstance(element.tag, str) else ""

@@ -214,6 +214,15 @@ cities \- list cities
 .SH DESCRIPTION
 Lists \fBcities\fR as Paris by their rivers.
 """
+CALENDAR = """BEGIN:VCALENDAR
+BEGIN:VEVENT
+DTSTART:20240501T100000Z
+SUMMARY:Paris\\, by the
+  Seine
+ATTENDEE;CN=Ada:mailto:ada@example.org
+END:VEVENT
+END:VCALENDAR
+"""
 SOURCE = "import os\n\n\ndef name(path: str) -> str:\n    return os.path.basename(path)  # the last part\n"
 
 
@@ -254,6 +263,12 @@ def samples() -> dict[str, bytes]:
             "a.rst": b"Of cities\n=========\n\nParis lies on the Seine.\n",
             "a.srt": b"1\n00:00:01,000 --> 00:00:02,500\nParis lies on the Seine.\n",
             "a.vtt": b"WEBVTT\n\n00:01.000 --> 00:02.500\n<v Ada>Paris lies on the Seine.\n",
+            "a.ass": b"[Script Info]\n[Events]\nDialogue: 0,0:00:01.00,0:00:02.50,A,,0,0,0,,{\\i1}Paris{\\i0} lies.\n",
+            "a.ttml": b"<tt xmlns='http://www.w3.org/ns/ttml'><body><p>Paris lies on the Seine.</p></body></tt>",
+            "a.ics": CALENDAR.encode(),
+            "a.vcf": b"BEGIN:VCARD\nN;QUOTED-PRINTABLE:Lee;Ann=\n a;\nADR:;;Quai 1;Paris\nEND:VCARD\n",
+            "a.svg": b"<svg xmlns='http://www.w3.org/2000/svg'><text><tspan x='1'>Paris</tspan></text></svg>",
+            "a.gz": gzip.compress(CSV.encode()),
             "a.yaml": b"city:\n  name: Paris\n  rivers: [Seine]\n",
             "a.epub": book("<h1>One</h1><p>First chapter.</p>", "<p>Second chapter.</p>"),
             "a.eml": mail,

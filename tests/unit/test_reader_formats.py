@@ -135,7 +135,7 @@ def test_source_code_is_text_with_its_language(name, language):
 
 def test_two_suffixes_count_together():
     assert type_of_suffix("backup.tar.gz") == type_of_suffix("x.tgz") == "application/x-tar"
-    assert type_of_suffix("notes.gz") == ""
+    assert type_of_suffix("notes.gz") == "application/gzip"
 
 
 class TestSlides:

@@ -1,0 +1,42 @@
+"""Pictures and other bytes that are written as text (base64), which no program shows as text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+_FEWEST = 200  # characters of a value
+_FEWEST_OF_LINE = 40
+_LINE = re.compile(r"[A-Za-z0-9+/_-]+={0,2}")
+_KINDS = (re.compile("[a-z]"), re.compile("[A-Z]"), re.compile("[0-9]"))  # without them it may be a sequence of genes
+_ADDRESS = re.compile(r"(data:[\w.+-]{1,60}/[\w.+-]{1,60}(?:;[\w.=+-]{1,60})*;base64,)[A-Za-z0-9+/=]*+")
+_OPEN_ADDRESS = re.compile(r"data:[\w.+/;=-]{0,300}(?:base64,[A-Za-z0-9+/=]*+)?\Z")
+_END = re.compile(r"[^A-Za-z0-9+/=]")
+
+
+def is_payload(value: str) -> bool:
+    """Whether a value of XML or JSON is base64, in lines of at least 40 characters."""
+    if len(value) < _FEWEST or not all(kind.search(value) for kind in _KINDS):
+        return False
+    *lines, last = value.partition(";base64,")[2].split() or value.split() or [""]
+    return all(len(line) >= _FEWEST_OF_LINE for line in lines or [last]) and all(map(_LINE.fullmatch, (*lines, last)))
+
+
+def without_payloads(texts: Iterable[str]) -> Iterator[str]:
+    """Leaves out the bytes of data URIs, as in Markdown that a program exported with its pictures."""
+    held, is_inside = "", False
+    for text in texts:
+        if is_inside:
+            end = _END.search(text)
+            if end is None:
+                continue
+            text, is_inside = text[end.start() :], False
+        text = _ADDRESS.sub(r"\1", held + text)
+        held = ""
+        begin = max(text.rfind("data:"), 0)
+        if last := _OPEN_ADDRESS.match(text, begin):
+            text, held, is_inside = text[:begin], last[0], last[0].endswith("base64,")
+            if is_inside:
+                text, held = text + held, ""
+        yield text
+    yield held

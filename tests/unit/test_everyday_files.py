@@ -1,0 +1,346 @@
+"""Files of everyday programs: compressed files, calendars, address books, drawings, subtitles, mail of other programs,
+and texts with pictures written into them."""
+
+from __future__ import annotations
+
+import base64
+import bz2
+import gzip
+import lzma
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sample_files import pdf, samples, tar_of, zip_of
+
+from app.errors import DocumentError
+from app.types.texts import ExtractedText
+from ingest.readers import ReadLimits
+from ingest.readers.document import read_document
+from ingest.readers.payloads import is_payload, without_payloads
+from ingest.readers.signed_mail import signed_content
+
+BYTES = base64.b64encode(bytes(range(256)) * 20).decode()
+
+
+def read(data: bytes | str, name: str, **options: Any) -> ExtractedText:
+    return read_document(data if isinstance(data, bytes) else data.encode(), uri=f"file:///{name}", **options)
+
+
+class TestCompressedFiles:
+    @pytest.mark.parametrize(
+        ("compress", "suffix"), [(gzip.compress, "gz"), (bz2.compress, "bz2"), (lzma.compress, "xz")]
+    )
+    @pytest.mark.parametrize("name", ["a.csv", "a.md", "a.pdf", "a.eml"])
+    def test_the_file_within_is_read_as_what_it_is(self, compress, suffix, name):
+        data = samples()[name]
+        plain, found = read(data, name), read(compress(data), f"{name}.{suffix}")
+        assert (found.text, found.title, found.metadata) == (plain.text, plain.title, plain.metadata)
+        assert found.media_type == "application/gzip"
+
+    def test_an_archive_is_an_archive_whatever_its_name(self):
+        data = gzip.compress(tar_of({"notes.txt": "Seen."}))
+        for name in ("backup.tar.gz", "backup.gz", "backup"):
+            assert read(data, name).text == "# notes.txt\n\nSeen."
+            assert read(data, name).media_type == "application/x-tar"
+
+    def test_within_an_archive(self):
+        assert read(zip_of({"log.1.gz": gzip.compress(b"Seen.")}), "a.zip").text == "# log.1.gz\n\nSeen."
+
+    def test_more_than_the_limit_is_refused(self):
+        data = gzip.compress(b"word " * 1000)
+        with pytest.raises(DocumentError, match="unpacks to more than"):
+            read(data, "a.gz", limits=ReadLimits(max_expanded_bytes=4_999))
+        assert read(data, "a.gz", limits=ReadLimits(max_expanded_bytes=5_000))
+
+    def test_compressed_again_and_again_is_refused(self):
+        data = b"word"
+        for _ in range(9):
+            data = gzip.compress(data)
+        with pytest.raises(DocumentError, match="nested too deeply"):
+            read(data, "a.gz")
+
+    @pytest.mark.parametrize("name", ["a.gz", "a.txt.gz", "a"])
+    def test_a_damaged_one_is_told(self, name):
+        with pytest.raises(DocumentError, match="compressed file is damaged"):
+            read(gzip.compress(b"words " * 99)[:-30], name)
+
+
+EVENT = """BEGIN:VCALENDAR
+X-WR-CALNAME:Team
+BEGIN:VTIMEZONE
+TZID:Europe/Berlin
+X-NOTE:unseen
+END:VTIMEZONE
+BEGIN:VEVENT
+UID:unseen@x
+DTSTART;TZID=Europe/Berlin:20260105T090000
+DTEND:20260105T100000Z
+SUMMARY:Board\\, budget
+DESCRIPTION:Of the labora
+ tory\\nand the pump
+ATTENDEE;CN="Lee, Ann";ROLE=CHAIR:mailto:ann@x.org
+BEGIN:VALARM
+DESCRIPTION:Unseen
+END:VALARM
+END:VEVENT
+BEGIN:VTODO
+SUMMARY:Order valves
+DUE;VALUE=DATE:20260110
+END:VTODO
+END:VCALENDAR
+"""
+CARDS = f"""BEGIN:VCARD
+VERSION:2.1
+N;CHARSET=ISO-8859-1;ENCODING=QUOTED-PRINTABLE:M=FCller;J=F6rg;;Dr.
+TEL;WORK;VOICE:+49 30 12
+ADR;HOME:;;Main St 5;Bonn;;53111;Germany
+NOTE;QUOTED-PRINTABLE:Knows the=
+ pump
+PHOTO;ENCODING=BASE64;TYPE=JPEG:{BYTES[:60]}
+ {BYTES[60:120]}
+
+END:VCARD
+BEGIN:VCARD
+VERSION:4.0
+FN:Ann Lee
+N:Lee;Ann;;;
+item1.EMAIL;TYPE=work:ann@x.org
+item1.X-ABLabel:unseen
+ORG:Pumps\\; Ltd;Sales
+END:VCARD
+"""
+
+
+class TestCalendarsAndAddressBooks:
+    @pytest.mark.parametrize("line_end", ["\n", "\r\n"])
+    @pytest.mark.parametrize("name", ["a.ics", "invitation"])
+    def test_what_a_calendar_shows(self, name, line_end):
+        found = read(EVENT.replace("\n", line_end), name)
+        assert found.title == "Team"
+        assert found.text == (
+            "Board, budget\n\nStart: 2026-01-05 09:00 Europe/Berlin\nEnd: 2026-01-05 10:00 UTC\n"
+            "Attendee: Lee, Ann <ann@x.org>\nDescription: Of the laboratory\nand the pump\n\n"
+            "Order valves\n\nDue: 2026-01-10"
+        )
+        assert [found.text[mark.start : mark.end] for mark in found.marks] == ["Board, budget", "Order valves"]
+
+    @pytest.mark.parametrize("name", ["a.vcf", "card"])
+    def test_what_an_address_book_shows(self, name):
+        assert read(CARDS, name).text == (
+            "Jörg Dr. Müller\n\nPhone: +49 30 12\nAddress: Main St 5, Bonn, 53111, Germany\nNote: Knows the pump\n\n"
+            "Ann Lee\n\nOrganization: Pumps; Ltd, Sales\nEmail: ann@x.org"
+        )
+        assert read(CARDS.partition("END:VCARD\n")[2], name).title == "Ann Lee"
+
+    def test_an_invitation_in_a_message(self):
+        mail = (
+            "From: a@x.org\nSubject: Invitation\nMIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=b\n\n"
+            f"--b\nContent-Type: text/plain\n\nSee you.\n"
+            f"--b\nContent-Type: text/calendar; method=REQUEST\n\n{EVENT}\n--b--\n"
+        )
+        assert "See you.\n\n# attachment\n\nBoard, budget\n\nStart: 2026-01-05 09:00" in read(mail, "a.eml").text
+
+    def test_another_text_under_such_a_name_is_a_text(self):
+        assert read("Just words: of mine.", "a.ics").text == "Just words: of mine."
+
+    @given(st.text('BEGIN:VCARD\nEND;FN= \\"\t', max_size=200))
+    def test_any_text_is_read(self, text):
+        if text.strip():
+            read("BEGIN:VCARD\nFN:Ann\n" + text, "a.vcf")
+
+
+class TestBytesWithinTexts:
+    def test_pictures_in_markdown(self):
+        text = f"# Notes\n\n![][one]\n\nSeen.\n\n[one]: <data:image/png;base64,{BYTES}>\n"
+        assert read(text, "a.md").text == "# Notes\n\n![][one]\n\nSeen.\n\n[one]: <data:image/png;base64,>\n"
+        assert read(text, "a.txt").text.count("A" * 9) == 0
+
+    @given(st.data())
+    def test_however_the_text_arrives(self, data):
+        text = f"See data: of ![a](data:image/png;base64,{BYTES[:300]}) and data:text/x;charset=utf-8;base64,QUJD. End"
+        cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=5)))
+        cuts = [cut for cut in cuts if not any(text.startswith("data", cut - back) for back in (1, 2, 3))]
+        pieces = [text[begin:end] for begin, end in zip([0, *cuts], [*cuts, len(text)], strict=True)]
+        assert "".join(without_payloads(pieces)) == (
+            "See data: of ![a](data:image/png;base64,) and data:text/x;charset=utf-8;base64,. End"
+        )
+
+    def test_values_of_json_and_xml(self):
+        assert read(f'{{"name": "Pump", "photo": "{BYTES}"}}', "a.json").text == "name: Pump"
+        lined = "\n".join(BYTES[at : at + 76] for at in range(0, len(BYTES), 76))
+        assert read(f"<a><name>Pump</name><photo>{lined}</photo></a>", "a.xml").text == "name: Pump"
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "MKVLAAGIVG" * 40,  # a protein
+            "acgtACGT" * 40,
+            "0123456789" * 40,
+            "A sentence with Words and 20 numbers " * 20,
+            "word" * 10,
+            "https://x.org/" + "aB3" * 100 + "?q=1",
+        ],
+    )
+    def test_what_people_read_stays(self, text):
+        assert not is_payload(text)
+
+    def test_a_book_of_fictionbook(self):
+        book = (
+            '<?xml version="1.0" encoding="windows-1251"?><FictionBook '
+            'xmlns="http://www.gribuser.ru/xml/fictionbook/2.0">'
+            "<description><title-info><book-title>О насосах</book-title></title-info></description><body><section>"
+            "<title>"
+            f"<p>Глава 1</p></title><p>Он <emphasis>работает</emphasis>.</p></section></body><binary>{BYTES}</binary>"
+            "</FictionBook>"
+        ).encode("cp1251")
+        found = read(book, "a.fb2")
+        assert found.title == "О насосах"
+        assert found.text == "book-title: О насосах\n\nГлава 1\n\nОн работает."
+
+
+def test_a_drawing():
+    found = read(
+        '<svg xmlns="http://www.w3.org/2000/svg" width="9"><title>Flow</title>'
+        "<style>.a{fill:red}</style><script>no()</script>"
+        '<g><text x="1"><tspan x="1">Valve</tspan><tspan x="1" dy="2">'
+        'clo<tspan fill="red">sed</tspan></tspan></text></g>'
+        "<foreignObject><div>Label</div></foreignObject></svg>",
+        "a.svg",
+    )
+    assert (found.title, found.text) == ("Flow", "Flow\n\nValve closed\n\nLabel")
+
+
+class TestSubtitlesAndLyrics:
+    SCRIPT = (
+        "[Script Info]\nTitle: Film\n\n[V4+ Styles]\nFormat: Name, Fontname\n\n[Events]\n"
+        "Format: Layer, Start, End, Text\n"
+        "Comment: 0,0:00:00.00,0:00:01.00,unseen\nDialogue: 0,0:00:01.00,0:00:02.00,{\\i1}Well{\\i0}, hello,\\Nthere.\n"
+        "Dialogue: 0,0:00:03.00,0:00:04.00,{\\an7\\p1}m 0 0 l 10 10{\\p0}\nDialogue: 0,0:00:05.00,0:00:06.00,Bye.\n"
+    )
+
+    @pytest.mark.parametrize(
+        ("text", "name", "title", "shown"),
+        [
+            (SCRIPT, "a.ass", "Film", "Well, hello, there.\n\nBye."),
+            (SCRIPT, "a.srt", "Film", "Well, hello, there.\n\nBye."),
+            ("0:00:01.000,0:00:02.000\nHello.\n\n0:00:02.000,0:00:03.000\nBye.", "a.sbv", "a", "Hello.\n\nBye."),
+            (
+                "[ti:A song]\n[ar:Ann]\n[00:12.00]First\n[00:15.30][00:20.10]Se<00:16.00>cond\n",
+                "a.lrc",
+                "A song",
+                "First\nSecond",
+            ),
+            (
+                '<?xml version="1.0"?><!-- a --><tt xmlns="http://www.w3.org/ns/ttml" xmlns:m="urn:m">'
+                '<head><m:title>Film</m:title></head><body><p begin="0s">Hello<br/>there.</p>'
+                "<p><span>B</span>ye.</p></body></tt>",
+                "a.ttml",
+                "Film",
+                "Hello there.\n\nBye.",
+            ),
+            ("Just words.", "a.ass", "a", "Just words."),
+        ],
+    )
+    def test_what_is_spoken(self, text, name, title, shown):
+        found = read(text, name)
+        assert (found.title, found.text.strip()) == (title, shown)
+
+
+def element(tag: int, *contents: bytes, is_open: bool = False) -> bytes:
+    """An element of BER; `is_open`: of indefinite length."""
+    content = b"".join(contents)
+    if is_open:
+        return bytes([tag, 0x80]) + content + b"\0\0"
+    size = len(content).to_bytes(3, "big")
+    return bytes([tag, 0x83]) + size + content
+
+
+def cms(kind: int, content: bytes, *, is_open: bool = False) -> bytes:
+    def of_type(number: int) -> bytes:
+        return bytes([0x06, 9]) + b"\x2a\x86\x48\x86\xf7\x0d\x01\x07" + bytes([number])
+
+    pieces = [element(0x04, content[at : at + 50]) for at in range(0, len(content), 50)]
+    octets = element(0x24, *pieces, is_open=True) if is_open else element(0x04, content)
+    within = element(0x30, of_type(1), element(0xA0, octets, is_open=is_open), is_open=is_open)
+    signed = element(0x30, b"\x02\x01\x01", element(0x31), within, is_open=is_open)
+    return element(0x30, of_type(kind), element(0xA0, signed, is_open=is_open), is_open=is_open)
+
+
+SIGNED, ENVELOPED = 2, 3
+INNER = "Content-Type: text/plain; charset=utf-8\r\n\r\nSeen by Müller.\r\n".encode()
+
+
+def smime(content: bytes) -> bytes:
+    head = b"From: a@x.org\nSubject: S\nContent-Type: application/pkcs7-mime; name=smime.p7m\n"
+    return head + b"Content-Transfer-Encoding: base64\n\n" + base64.encodebytes(content)
+
+
+class TestMail:
+    @pytest.mark.parametrize("is_open", [False, True])
+    def test_the_message_within_a_signed_one(self, is_open):
+        found = read(smime(cms(SIGNED, INNER, is_open=is_open)), "a.eml")
+        assert found.text == "# S\n\nFrom: a@x.org\n\nSeen by Müller."
+        assert "skipped" not in found.metadata
+        again = b"Content-Type: application/pkcs7-mime\n\n" + cms(SIGNED, INNER)
+        assert read(smime(cms(SIGNED, again)), "a.eml").text == found.text
+
+    @pytest.mark.parametrize(
+        "encrypted",
+        [
+            smime(cms(ENVELOPED, b"x")),
+            b"From: a@x.org\nSubject: S\nContent-Type: multipart/encrypted; boundary=b\n\n"
+            b"--b\nContent-Type: application/pgp-encrypted\n\nVersion: 1\n"
+            b"--b\nContent-Type: application/octet-stream\n\n"
+            b"-----BEGIN PGP MESSAGE-----\nhQ\n-----END PGP MESSAGE-----\n--b--\n",
+        ],
+    )
+    def test_an_encrypted_part_is_told(self, encrypted):
+        found = read(encrypted, "a.eml")
+        assert found.text == "# S\n\nFrom: a@x.org"
+        assert "it is encrypted" in str(found.metadata["skipped"])
+
+    def test_a_message_without_anything_else_says_why(self):
+        with pytest.raises(DocumentError, match=r"smime\.p7m: .* it is encrypted"):
+            read(smime(cms(ENVELOPED, b"x")).partition(b"Subject: S\n")[2], "a.eml")
+
+    @given(st.binary(max_size=60), st.integers(0, 200))
+    def test_damaged_signatures_are_no_content(self, noise, at):
+        data = cms(SIGNED, INNER, is_open=True)
+        signed_content(noise)
+        signed_content(data[:at] + noise + data[at + len(noise) :])
+
+    def test_signatures_are_not_shown(self):
+        mail = (
+            b"From: a@x.org\nSubject: S\nContent-Type: multipart/signed; boundary=b\n\n--b\n" + INNER + b"--b\n"
+            b"Content-Type: application/pgp-signature; name=s.asc\n\n-----BEGIN PGP SIGNATURE-----\n--b\n"
+            b"Content-Type: application/pkcs7-signature; name=smime.p7s\n"
+            b"Content-Transfer-Encoding: base64\n\nMIIB\n--b--\n"
+        )
+        found = read(mail, "a.eml")
+        assert found.text == "# S\n\nFrom: a@x.org\n\nSeen by Müller."
+        assert "skipped" not in found.metadata
+
+    def test_a_message_of_apple_mail(self):
+        message = b"From: a@x.org\nSubject: S\n\nSeen.\n"
+        found = read(f"{len(message)}   \n".encode() + message + b'<?xml version="1.0"?><plist></plist>', "1.emlx")
+        assert found.text == "# S\n\nFrom: a@x.org\n\nSeen."
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b"\x28\xb5\x2f\xfd" + bytes(20), "compressed with Zstandard"),
+        (b"\x78\x9f\x3e\x22" + bytes(20), "TNEF"),
+        (b"-----BEGIN PGP MESSAGE-----\n\nhQ", "encrypted"),
+        (cms(ENVELOPED, b"x"), "encrypted"),
+    ],
+)
+def test_what_cannot_be_read_is_named(data, reason):
+    with pytest.raises(DocumentError, match=reason):
+        read(data, "a")
+
+
+def test_a_pdf_in_a_compressed_file_has_pages():
+    assert len(read(gzip.compress(pdf("One", "Two")), "a.pdf.gz").page_starts) == 2
