@@ -83,6 +83,8 @@ _BINARY_REASONS = (
     (b"7z\xbc\xaf'\x1c", "it is a 7z archive; pack its files as ZIP"),
     (b"Rar!\x1a\x07", "it is a RAR archive; pack its files as ZIP"),
     (b"\x78\x9f\x3e\x22", "it is a message in a format of Outlook alone (TNEF); save it as HTML or text"),
+    (b"ITSF", "it is a compiled help file (CHM); save it as PDF"),
+    (b"bplist", "it is a property list or web archive of Apple; save it as HTML or text"),
     (b"OggS", "it is audio or video"),
     (b"fLaC", "it is audio or video"),
     (b"ID3", "it is audio or video"),
@@ -143,7 +145,7 @@ _MARKUP = (
     ),
     (re.compile(rb"\s*<\?xml[^>]*\?>.{0,2000}?<html[\s>]", re.IGNORECASE | re.DOTALL), HTML),
     (re.compile(rb"\s*<\?xml\s"), XML),
-    (re.compile(rb"\s*<svg[\s>]"), XML),
+    (re.compile(rb"\s*<(?:svg|opml|mxfile|rss|feed|gpx|kml|map\s+version=)[\s>\"']"), XML),
     (re.compile(rb"BEGIN:VCALENDAR\s", re.IGNORECASE), CALENDAR),
     (re.compile(rb"BEGIN:VCARD\s", re.IGNORECASE), CONTACTS),
 )
@@ -238,6 +240,7 @@ def _refused(reason: str) -> DocumentError:
 
 def _readable(kind: str) -> str:
     """The media type `kind`, if there is a reader for it."""
+    kind = known_type(kind)
     if kind not in READABLE:
         raise _refused(f"it is {kind}")
     return kind

@@ -41,7 +41,7 @@ OFFICE_SUFFIXES = {
         RTF: ".rtf",
         ODT: ".odt .ott .fodt",
         ODS: ".ods .ots .fods",
-        ODP: ".odp .otp .fodp",
+        ODP: ".odp .otp .fodp .odg .otg .fodg",
     }.items()
     for suffix in suffixes.split()
 }
@@ -115,8 +115,7 @@ SUFFIXES = {
     ".jsonl": "application/x-ndjson",
     ".ndjson": "application/x-ndjson",
     ".xml": XML,
-    ".fb2": XML,
-    ".svg": XML,
+    **dict.fromkeys((".fb2", ".svg", ".opml", ".enex", ".drawio", ".gpx", ".kml", ".rss", ".atom"), XML),
     ".epub": EPUB,
     ".eml": MESSAGE,
     ".emlx": MESSAGE,
@@ -145,7 +144,8 @@ _ALIASES = {
     "text/x-rst": RESTRUCTURED,
     "text/rtf": "application/rtf",
     "application/x-zip-compressed": ZIP,
-    "image/svg+xml": XML,
+    "application/vnd.oasis.opendocument.graphics": ODP,
+    **dict.fromkeys(("image/svg+xml", "application/rss+xml", "application/atom+xml"), XML),
     "application/csv": CSV,
     **dict.fromkeys(("application/x-gzip", "application/x-bzip2", "application/x-xz"), COMPRESSED),
     "application/ics": CALENDAR,

@@ -22,7 +22,7 @@ from ingest.readers.shown_files import ShownFiles, read_package
 from ingest.readers.slides import check_slides, join_pages
 from ingest.readers.tables import join_blocks
 
-_MEDIA_TYPES = {"text": ODT, "spreadsheet": ODS, "presentation": ODP}
+_MEDIA_TYPES = {"text": ODT, "spreadsheet": ODS, "presentation": ODP, "drawing": ODP}
 _SILENT = {"tracked-changes", "forms", "note-citation", "settings"}
 # Numbers written for programs that do not count list items themselves.
 _SILENT |= {"number"}
@@ -53,7 +53,7 @@ _SPACES = re.compile(r"[ \t\r\n]+")
 
 
 def read_open_document(data: bytes, limits: ReadLimits, read_member: ReadMember) -> ExtractedText:
-    """A text, spreadsheet or presentation. `read_member` parses embedded files of Office that it shows."""
+    """A text, spreadsheet, presentation or drawing. `read_member` parses embedded files of Office that it shows."""
     if data.lstrip()[:5] == b"<?xml":
         content = parse_part(data)
         return _read(None, None, content, content, content, limits)
@@ -87,7 +87,7 @@ def _read(
     title, metadata = _properties(meta)
     numbers = ListNumbers(styles, content if content is not styles else None)
     walk = _Walk(package, shown_files, numbers, FormControls(content))
-    if kind == "presentation":
+    if _MEDIA_TYPES[kind] == ODP:
         pages = list(walk.slides(root, styles))
         check_slides(pages, limits)
         joined = join_pages(pages, limits)

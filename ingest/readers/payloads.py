@@ -11,6 +11,7 @@ _LINE = re.compile(r"[A-Za-z0-9+/_-]+={0,2}")
 _KINDS = (re.compile("[a-z]"), re.compile("[A-Z]"), re.compile("[0-9]"))  # without them it may be a sequence of genes
 _ADDRESS = re.compile(r"(data:[\w.+-]{1,60}/[\w.+-]{1,60}(?:;[\w.=+-]{1,60})*;base64,)[A-Za-z0-9+/=]*+")
 _OPEN_ADDRESS = re.compile(r"data:[\w.+/;=-]{0,300}(?:base64,[A-Za-z0-9+/=]*+)?\Z")
+_BEGIN = re.compile(r"d(?:a(?:ta?)?)?\Z")
 _END = re.compile(r"[^A-Za-z0-9+/=]")
 
 
@@ -33,10 +34,12 @@ def without_payloads(texts: Iterable[str]) -> Iterator[str]:
             text, is_inside = text[end.start() :], False
         text = _ADDRESS.sub(r"\1", held + text)
         held = ""
-        begin = max(text.rfind("data:"), 0)
-        if last := _OPEN_ADDRESS.match(text, begin):
-            text, held, is_inside = text[:begin], last[0], last[0].endswith("base64,")
-            if is_inside:
-                text, held = text + held, ""
+        begin = text.rfind("data:")
+        last = _OPEN_ADDRESS.match(text, begin) if begin >= 0 else None
+        last = last or _BEGIN.search(text, max(0, len(text) - 4))
+        if last:
+            is_inside = "base64," in last[0]
+            kept = last.end() if is_inside else last.start()
+            text, held = text[:kept], text[kept:]
         yield text
     yield held

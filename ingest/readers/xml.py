@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from html.entities import name2codepoint
 from itertools import chain
 from xml.etree.ElementTree import Element
@@ -15,10 +15,10 @@ from defusedxml.ElementTree import DefusedXMLParser, fromstring
 from app.errors import DocumentError
 from app.types.texts import ExtractedText
 from ingest.readers.limits import ReadLimits
-from ingest.readers.media_types import DOCX, XLSX
+from ingest.readers.media_types import DOCX, HTML, XLSX
 from ingest.readers.members import ReadMember
 from ingest.readers.office_xml import package_of, properties_of, sheets_of
-from ingest.readers.parts import Block
+from ingest.readers.parts import Block, blocks_of
 from ingest.readers.payloads import is_payload
 from ingest.readers.sheets import under_heading
 from ingest.readers.tables import join_blocks, render_fields
@@ -60,6 +60,10 @@ _BLOCKS = _PROSE | {
 }
 _SVG = "{http://www.w3.org/2000/svg}"
 _WORDS_OF_DRAWINGS = {f"{space}{name}" for name in ("text", "title", "foreignObject") for space in ("", _SVG)}
+# Vocabularies that hold pages as text: feeds, notes of Evernote, diagrams (in attributes).
+_HOLDING_PAGES = {"rss", "feed", "RDF", "en-export", "mxfile"}
+_VALUE = "value"
+_PAGE = re.compile(r"<(?:p|div|br|b|i|a|ul|ol|li|span|h[1-6]|img|table|font|strong|em|en-note)\b[^<>]*>", re.IGNORECASE)
 _TITLES = ("book-title", "title")  # of FictionBook, of others
 # Inline elements of common vocabularies, which do not end a word. All others do.
 _INLINE = {
@@ -83,9 +87,30 @@ def read_xml(data: bytes, limits: ReadLimits, charset: str, read_member: ReadMem
         title, metadata = properties_of(root)
         return ExtractedText(text, title, XLSX, metadata | decoded.metadata, marks=marks, cells=cells)
     title = next((line_of(each) for name in _TITLES for each in root.iter() if local_name(each) == name), "")
+    if local_name(root) in _HOLDING_PAGES:
+        _unwrap_pages(
+            root,
+            lambda page: read_member(page.encode(), uri="", media_type=f"{HTML}; charset=utf-8", limits=limits).text,
+        )
     is_drawing = root.tag == f"{_SVG}svg"
     text = join_blocks(map(Block, words_of_drawing(root)) if is_drawing else _paragraphs(root), limits).text
     return ExtractedText(text, title=title, media_type="application/xml", metadata=decoded.metadata)
+
+
+def _unwrap_pages(root: Element, text_of: Callable[[str], str]) -> None:
+    """Replaces HTML in texts and values by its paragraphs."""
+    for element in list(root.iter()):
+        if _PAGE.search(element.text or ""):
+            page, element.text = element.text or "", None
+        elif _PAGE.search(element.get(_VALUE, "")):
+            page = element.attrib.pop(_VALUE)
+        else:
+            continue
+        with suppress(DocumentError):  # it shows nothing
+            for at, block in enumerate(blocks_of(text_of(page))):
+                paragraph = Element("p")
+                paragraph.text = block.text
+                element.insert(at, paragraph)
 
 
 def words_of_drawing(root: Element) -> list[str]:

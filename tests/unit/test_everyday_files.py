@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from other_office_samples import content, p
 from sample_files import pdf, samples, tar_of, zip_of
 
 from app.errors import DocumentError
@@ -161,7 +162,6 @@ class TestBytesWithinTexts:
     def test_however_the_text_arrives(self, data):
         text = f"See data: of ![a](data:image/png;base64,{BYTES[:300]}) and data:text/x;charset=utf-8;base64,QUJD. End"
         cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=5)))
-        cuts = [cut for cut in cuts if not any(text.startswith("data", cut - back) for back in (1, 2, 3))]
         pieces = [text[begin:end] for begin, end in zip([0, *cuts], [*cuts, len(text)], strict=True)]
         assert "".join(without_payloads(pieces)) == (
             "See data: of ![a](data:image/png;base64,) and data:text/x;charset=utf-8;base64,. End"
@@ -210,6 +210,39 @@ def test_a_drawing():
         "a.svg",
     )
     assert (found.title, found.text) == ("Flow", "Flow\n\nValve closed\n\nLabel")
+
+
+PAGE = "&lt;p&gt;Valve &lt;b&gt;opens&lt;/b&gt;.&lt;/p&gt;&lt;p&gt;At 3 &amp;lt; 4 bar&lt;/p&gt;"
+
+
+class TestPagesWithinXml:
+    @pytest.mark.parametrize("root", ["rss version='2.0'", "feed xmlns='http://www.w3.org/2005/Atom'"])
+    def test_entries_of_feeds(self, root):
+        found = read(f"<{root}><item><title>Pumps</title><x>{PAGE}</x></item></{root.split()[0]}>", "feed")
+        assert found.text.endswith("title: Pumps\n\nValve opens.\n\nAt 3 < 4 bar")
+
+    def test_notes_of_evernote(self):
+        note = "<?xml version='1.0'?><!DOCTYPE en-note SYSTEM 'x.dtd'><en-note><div>Valve <b>opens</b></div></en-note>"
+        export = f"<en-export><note><title>Pumps</title><content><![CDATA[{note}]]></content></note></en-export>"
+        assert read(export, "a.enex").text == "title: Pumps\n\nValve opens"
+
+    def test_diagrams(self):
+        cells = f'<mxCell id="1"/><mxCell value="{PAGE}" vertex="1"/><mxCell value="Label"/>'
+        found = read(f"<mxfile><diagram name='Flow'><root>{cells}</root></diagram></mxfile>", "flow")
+        assert "Valve opens.\n\nAt 3 < 4 bar" in found.text
+        assert "value: Label" in found.text
+
+    def test_listings_of_markup_stay_as_they_are(self):
+        assert read(f"<book><listing>{PAGE}</listing></book>", "a.xml").text.startswith("listing: <p>Valve <b>opens")
+
+
+def test_drawings_of_open_document():
+    page = f"<draw:page><draw:custom-shape>{p('Valve opens')}</draw:custom-shape></draw:page>"
+    media_type = "application/vnd.oasis.opendocument.graphics"
+    drawing = zip_of({"mimetype": media_type, "content.xml": content("drawing", page)})
+    for name in ("a.odg", "a"):
+        found = read(drawing, name)
+        assert (found.text, found.metadata["pages"]) == ("Valve opens", 1)
 
 
 class TestSubtitlesAndLyrics:
