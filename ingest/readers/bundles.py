@@ -16,7 +16,7 @@ from app.errors import DocumentError
 from app.types.texts import ExtractedText
 from ingest.readers.encodings import encoding_of
 from ingest.readers.errors import damaged, parser_errors
-from ingest.readers.limits import ReadLimits, unpacks_to_more
+from ingest.readers.limits import ReadLimits, check_nesting, unpacks_to_more
 from ingest.readers.members import Members, ReadMember
 
 _ENCRYPTED, _UTF8_NAME = 0x1, 0x800  # flags
@@ -85,8 +85,7 @@ def read_tar(data: bytes, limits: ReadLimits, read_member: ReadMember) -> Extrac
 
 def decompressed(stream: BinaryIO, limits: ReadLimits) -> bytes:
     """The content of a file compressed by gzip, bzip2 or xz. Raises DocumentError."""
-    if limits.max_nesting < 0:
-        raise DocumentError("This compressed file is nested too deeply in archives. Unpack it and add its files.")
+    check_nesting("compressed file", limits)
     try:
         data = _unpacked(stream.read(), limits).read(limits.max_expanded_bytes + 1)
     except parser_errors() as error:

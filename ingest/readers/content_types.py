@@ -35,6 +35,7 @@ from ingest.readers.media_types import (
     PPT,
     PPTX,
     RTF,
+    SIGNED,
     SUFFIXES,
     TAR,
     XLS,
@@ -66,10 +67,12 @@ _SIGNATURES = (
 _SIGNED_REASONS = (
     (b"GIF87a", "it is a GIF image; save it as PNG"),
     (b"GIF89a", "it is a GIF image; save it as PNG"),
+    (b"\xd7\xcd\xc6\x9a", "it is a drawing of Windows; save it as PDF or PNG"),
     (b"%!PS-", "it is PostScript; save it as PDF"),
     (b"\x28\xb5\x2f\xfd", "it is compressed with Zstandard; pack it as ZIP"),
     (b"-----BEGIN PGP MESSAGE-----", "it is encrypted; decrypt it and add it again"),
 )
+_EMF, _EMF_AT = b" EMF", 40
 # By first bytes that could also begin a text: asked only about what is not a text.
 _BINARY_REASONS = (
     (b"BM", "it is a BMP image; save it as PNG"),
@@ -96,10 +99,9 @@ _BINARY_REASONS = (
     (b"wOF", "it is a font"),
     (b"\x00\x01\x00\x00\x00", "it is a font"),
 )
-# Encrypted S/MIME: CMS of the types enveloped and encrypted.
-_ENCRYPTED_MAIL = re.compile(
-    rb"\x30(?:\x80|[\x81-\x84].{1,4})\x06\x09\x2a\x86\x48\x86\xf7\x0d\x01\x07[\x03\x06]", re.DOTALL
-)
+# CMS, of S/MIME and of signed files: its type is signed, enveloped or encrypted data.
+_CMS = re.compile(rb"\x30(?:\x80|[\x81-\x84].{1,4})\x06\x09\x2a\x86\x48\x86\xf7\x0d\x01\x07([\x02\x03\x06])", re.DOTALL)
+_SIGNED_DATA = b"\x02"
 # By the brand in a file of ISO's base media format, which phones write; other brands are audio or video.
 _BRAND_REASONS = (
     *(
@@ -123,7 +125,7 @@ _OOXML = (("word", "wordprocessingml", DOCX), ("xl", "spreadsheetml", XLSX), ("p
 _MOST_TYPES_BYTES = 100_000
 # Formats that always begin with a signature: a file without it is something else.
 _SIGNED = {
-    *(PDF, RTF, DOCX, XLSX, PPTX, DOC, XLS, PPT, ODT, ODS, ODP, EPUB, OUTLOOK, ZIP, COMPRESSED, *PICTURES),
+    *(PDF, RTF, DOCX, XLSX, PPTX, DOC, XLS, PPT, ODT, ODS, ODP, EPUB, OUTLOOK, ZIP, COMPRESSED, SIGNED, *PICTURES),
 }
 _TABLES = {XLSX, XLS, ODS}
 _SAVED_AS_PAGES = {*_TABLES, DOC, DOCX}  # programs write a table in HTML under such a name
@@ -197,6 +199,12 @@ def _of_content(stream: BinaryIO, head: bytes, expected: str) -> str:
         return _compound(stream, expected)
     if signed := _signature(head):
         return TAR if (signed, expected) == (COMPRESSED, TAR) else _readable(signed)
+    if cms := _CMS.match(head):
+        if cms[1] != _SIGNED_DATA:
+            raise _refused(_encrypted_reason())
+        return SIGNED
+    if head[_EMF_AT:].startswith(_EMF):
+        raise _refused(_drawing_reason())
     if reason := _by_signature(_SIGNED_REASONS, head):
         raise _refused(reason)
     is_signed = expected in _SIGNED
@@ -204,8 +212,6 @@ def _of_content(stream: BinaryIO, head: bytes, expected: str) -> str:
         reason = (
             _by_signature(_BRAND_REASONS, head[8:12]) if head[4:8] == b"ftyp" else _by_signature(_BINARY_REASONS, head)
         )
-        if not reason and _ENCRYPTED_MAIL.match(head):
-            reason = _encrypted_reason()
         if reason or (not is_signed and expected != TAR):
             raise _refused(reason or _unknown_reason())
         return expected  # damaged; its reader reports how
@@ -228,6 +234,10 @@ def _unknown_reason() -> str:
 
 def _encrypted_reason() -> str:
     return "it is encrypted; decrypt it and add it again"
+
+
+def _drawing_reason() -> str:
+    return "it is a drawing of Windows; save it as PDF or PNG"
 
 
 def _pages_reason() -> str:

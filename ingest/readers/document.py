@@ -42,6 +42,7 @@ from ingest.readers.media_types import (
     PPTX,
     RESTRUCTURED,
     RTF,
+    SIGNED,
     SUBTITLES,
     TAR,
     XLS,
@@ -124,6 +125,8 @@ _FORMATS: dict[str, tuple[str, _Open]] = {
     "text/x-latex": ("source code", _streamed("tex", "read_latex", takes_charset=True)),
     **dict.fromkeys((MARKDOWN, RESTRUCTURED, ASCIIDOC, ORG), ("text", read_signed_text)),
 }
+# Files that hold one other file, and what unwraps it.
+_WRAPPERS = {COMPRESSED: ("bundles", "decompressed"), SIGNED: ("signed_files", "signed_file")}
 _HEADINGS: dict[str, Callable[[], Headings]] = {
     MARKDOWN: MarkdownHeadings,
     RESTRUCTURED: RestructuredHeadings,
@@ -196,8 +199,8 @@ def _read(stream: BinaryIO, *, uri: str, media_type: str | None, limits: ReadLim
     stream = unlocked(stream)
     detected = detect(stream, uri=uri, declared=media_type or "")
     known = known_type(detected)
-    if known == COMPRESSED:
-        return _read_compressed(stream, uri=uri, limits=limits, into=into)
+    if known in _WRAPPERS:
+        return _read_within(known, stream, uri=uri, limits=limits, into=into)
     opened, begin, headings = _read_text(known, charset_of(detected), stream, limits, into)
     metadata = {key: _clean_value(value) for key, value in opened.metadata.items()}
     if language := CODE.get(known):
@@ -213,14 +216,14 @@ def _read(stream: BinaryIO, *, uri: str, media_type: str | None, limits: ReadLim
     return Findings((title or untitled)[:LONGEST_VALUE], known, metadata, is_titled=bool(title))
 
 
-def _read_compressed(stream: BinaryIO, *, uri: str, limits: ReadLimits, into: TextSink) -> Findings:
-    """The one file in it, whose name is that of the compressed file without its last suffix."""
-    data: bytes = _function("bundles", "decompressed")(stream, limits)
+def _read_within(wrapper: str, stream: BinaryIO, *, uri: str, limits: ReadLimits, into: TextSink) -> Findings:
+    """Reads the one file in it, whose name is that of the outer file without its last suffix."""
+    data: bytes = _function(*_WRAPPERS[wrapper])(stream, limits)
     name, _, suffix = uri.rpartition(".")
+    inner = name if name and type_of_suffix(f"a.{suffix}") == wrapper else uri
     within = replace(limits, max_nesting=limits.max_nesting - 1)
-    inner = name if name and type_of_suffix(f"a.{suffix}") == COMPRESSED else uri
     findings = _read(io.BytesIO(data), uri=inner, media_type=None, limits=within, into=into)
-    return findings if findings.media_type == TAR else replace(findings, media_type=COMPRESSED)
+    return findings if findings.media_type == TAR else replace(findings, media_type=wrapper)
 
 
 def _clean_value(value: MetadataValue) -> MetadataValue:

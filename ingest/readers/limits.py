@@ -53,6 +53,12 @@ def check_size(byte_count: int, limits: ReadLimits) -> None:
         raise DocumentError("This document is empty: it has 0 bytes. Check that it was saved or uploaded whole.")
 
 
+def check_nesting(container: str, limits: ReadLimits) -> None:
+    """Raises DocumentError for a container within more containers than the limit."""
+    if limits.max_nesting < 0:
+        raise DocumentError(f"This {container} is nested too deeply in archives. Unpack it and add its files.")
+
+
 def unpacks_to_more(container: str, limits: ReadLimits) -> DocumentError:
     return DocumentError(
         f"This {container} unpacks to more than {limits.max_expanded_bytes / MEGABYTE:,.0f} MB, which is the limit. "

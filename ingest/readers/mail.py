@@ -23,8 +23,9 @@ from app.types.texts import ExtractedText
 from ingest.readers.errors import parser_errors
 from ingest.readers.html import read_html
 from ingest.readers.limits import ReadLimits
+from ingest.readers.media_types import SIGNED, known_type
 from ingest.readers.members import Members, ReadMember
-from ingest.readers.signed_mail import signed_content
+from ingest.readers.signed_files import signed_content
 from ingest.readers.text import clean_text, decode_text
 
 # A message starts at such a line if a header follows: after an empty line, or with the time of an envelope after any.
@@ -53,7 +54,7 @@ _NOT_SHOWN = (
     *("application/pgp-signature", "application/pkcs7-signature", "application/x-pkcs7-signature"),
     "application/pgp-encrypted",
 )
-_SIGNED = ("application/pkcs7-mime", "application/x-pkcs7-mime")  # or encrypted
+_NAMES_OF_SIGNED = ("", "smime.p7m")  # a signed file with another name is an attachment
 _APPLE_LENGTH = re.compile(rb"\s*(\d{1,9})\s*\n")  # before a message of Apple Mail; a list of its own follows it
 _UUENCODED = re.compile(
     r"^begin [0-7]{3,4} (?P<name>[^\n]+)\n(?P<lines>(?:[!-`][ -`]*\n)+?)(?:[ `]*\n)?end[ \t]*$", re.MULTILINE
@@ -296,7 +297,8 @@ def _leaf(part: EmailMessage, is_body: bool) -> Iterator[str | Attachment]:
         payloads = [inner.as_bytes() for inner in part.iter_parts() if isinstance(inner, EmailMessage)]
         yield Attachment(name or media_type.partition("/")[2], "text/plain", b"\n".join(payloads))
         return
-    if media_type in _SIGNED and (content := signed_content(part.get_payload(decode=True) or b"")):  # type: ignore[arg-type]
+    is_signed = known_type(media_type) == SIGNED and name.lower() in _NAMES_OF_SIGNED
+    if is_signed and (content := signed_content(part.get_payload(decode=True) or b"")):  # type: ignore[arg-type]
         yield from _parts(parse_message(content))
         return
     identity = part.get("Content-ID") or part.get("Content-Location")

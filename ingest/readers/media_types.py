@@ -19,6 +19,7 @@ PLAIN, HTML, XML, JSON, CSV = "text/plain", "text/html", "application/xml", "app
 NOTEBOOK, MANUAL = "application/x-ipynb+json", "text/troff"
 ZIP, TAR = "application/zip", "application/x-tar"
 COMPRESSED = "application/gzip"  # one file, also by bzip2 or xz
+SIGNED = "application/pkcs7-mime"  # one file with its signatures
 CALENDAR, CONTACTS = "text/calendar", "text/vcard"
 SUBTITLES = "application/x-subrip"
 DOC = "application/msword"
@@ -134,6 +135,7 @@ SUFFIXES = {
     ".gz": COMPRESSED,
     ".bz2": COMPRESSED,
     ".xz": COMPRESSED,
+    ".p7m": SIGNED,
 } | {suffix: f"text/x-{language}" for language, suffixes in _LANGUAGES.items() for suffix in suffixes.split()}
 
 # Other names of the same types, used by servers and mail programs.
@@ -148,6 +150,7 @@ _ALIASES = {
     **dict.fromkeys(("image/svg+xml", "application/rss+xml", "application/atom+xml"), XML),
     "application/csv": CSV,
     **dict.fromkeys(("application/x-gzip", "application/x-bzip2", "application/x-xz"), COMPRESSED),
+    "application/x-pkcs7-mime": SIGNED,
     "application/ics": CALENDAR,
     **dict.fromkeys(("text/x-vcard", "text/directory"), CONTACTS),
     "application/jsonl": "application/x-ndjson",

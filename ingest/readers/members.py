@@ -10,7 +10,7 @@ from app.errors import DocumentError
 from app.types.documents import Metadata
 from app.types.left_out import left_out
 from app.types.texts import Cell, ExtractedText, Mark
-from ingest.readers.limits import ReadLimits, check_length, unpacks_to_more
+from ingest.readers.limits import ReadLimits, check_length, check_nesting, unpacks_to_more
 from ingest.readers.parts import moved
 from ingest.readers.skipped import Skipped
 from ingest.readers.text import clean_text
@@ -38,8 +38,7 @@ class Members:
 
         Raises DocumentError if the container is nested too deeply.
         """
-        if limits.max_nesting < 0:
-            raise DocumentError(f"This {container} is nested too deeply in archives. Unpack it and add its files.")
+        check_nesting(container, limits)
         self._container = container
         self._kind = kind
         self._limits = limits

@@ -13,8 +13,8 @@ from sample_files import message, pdf, samples, word_file, workbook, zip_of
 from app.errors import DocumentError
 from app.types.texts import ExtractedText
 from ingest.readers import SUFFIXES, detect
-from ingest.readers.document import _FORMATS, read_document
-from ingest.readers.media_types import CODE, COMPRESSED, DOCX, MANUAL, PICTURES, XLSX
+from ingest.readers.document import _FORMATS, _WRAPPERS, read_document
+from ingest.readers.media_types import CODE, DOCX, MANUAL, PICTURES, XLSX
 
 MAIL = message("Paris and Köln.")
 
@@ -112,7 +112,7 @@ def test_what_cannot_be_read_says_so_in_one_line(data, uri, reason):
 
 
 def test_every_format_has_one_reader_and_every_reader_a_suffix():
-    assert set(SUFFIXES.values()) == {*_FORMATS, COMPRESSED}
+    assert set(SUFFIXES.values()) == {*_FORMATS, *_WRAPPERS}
     assert set(PICTURES) <= set(_FORMATS)
 
 

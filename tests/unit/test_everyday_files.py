@@ -20,7 +20,7 @@ from app.types.texts import ExtractedText
 from ingest.readers import ReadLimits
 from ingest.readers.document import read_document
 from ingest.readers.payloads import is_payload, without_payloads
-from ingest.readers.signed_mail import signed_content
+from ingest.readers.signed_files import signed_content
 
 BYTES = base64.b64encode(bytes(range(256)) * 20).decode()
 
@@ -334,6 +334,18 @@ class TestMail:
         assert found.text == "# S\n\nFrom: a@x.org"
         assert "it is encrypted" in str(found.metadata["skipped"])
 
+    @pytest.mark.parametrize("is_open", [False, True])
+    def test_a_signed_file(self, is_open):
+        table = b"City,River\nParis,Seine\n"
+        for name in ("a.csv.p7m", "a.p7m"):
+            found = read(cms(SIGNED, table, is_open=is_open), name)
+            assert found.media_type == "application/pkcs7-mime"
+            assert found.text == ("City: Paris; River: Seine" if "csv" in name else table.decode())
+        with pytest.raises(DocumentError, match="the file that it signs is not in it"):
+            read(cms(SIGNED, b""), "a.pdf.p7m")
+        mail = smime(cms(SIGNED, table)).replace(b"smime.p7m", b"a.csv.p7m")
+        assert read(mail, "a.eml").text == "# S\n\nFrom: a@x.org\n\n# a.csv.p7m\n\nCity: Paris; River: Seine"
+
     def test_a_message_without_anything_else_says_why(self):
         with pytest.raises(DocumentError, match=r"smime\.p7m: .* it is encrypted"):
             read(smime(cms(ENVELOPED, b"x")).partition(b"Subject: S\n")[2], "a.eml")
@@ -368,6 +380,11 @@ class TestMail:
         (b"\x78\x9f\x3e\x22" + bytes(20), "TNEF"),
         (b"-----BEGIN PGP MESSAGE-----\n\nhQ", "encrypted"),
         (cms(ENVELOPED, b"x"), "encrypted"),
+        (cms(ENVELOPED, b"words " * 999), "encrypted"),
+        (b"\xd7\xcd\xc6\x9a" + bytes(20), "drawing of Windows"),
+        (b"\x01\x00\x00\x00l\x00\x00\x00".ljust(40, b"\x05") + b" EMF" + bytes(20), "drawing of Windows"),
+        (b"ITSF\x03" + bytes(20), "CHM"),
+        (b"bplist00" + bytes(20), "Apple"),
     ],
 )
 def test_what_cannot_be_read_is_named(data, reason):

@@ -1,6 +1,11 @@
-"""The message within a signed one (S/MIME): CMS SignedData (RFC 5652), of which no signature is checked."""
+"""The file within a signed one (S/MIME, p7m): CMS SignedData (RFC 5652). No signature is checked."""
 
 from __future__ import annotations
+
+from typing import BinaryIO
+
+from app.errors import DocumentError
+from ingest.readers.limits import ReadLimits, check_nesting
 
 _SIGNED_DATA = b"\x2a\x86\x48\x86\xf7\x0d\x01\x07\x02"  # 1.2.840.113549.1.7.2
 _SEQUENCE, _EXPLICIT, _OCTETS, _OCTETS_IN_PIECES, _IDENTIFIER = 0x30, 0xA0, 0x04, 0x24, 0x06
@@ -46,8 +51,16 @@ class _Element:
         return found
 
 
+def signed_file(stream: BinaryIO, limits: ReadLimits) -> bytes:
+    """Raises DocumentError."""
+    check_nesting("signed file", limits)
+    if content := signed_content(stream.read()):
+        return content
+    raise DocumentError("This signed file is damaged, or the file that it signs is not in it. Add that file.")
+
+
 def signed_content(data: bytes) -> bytes:
-    """The signed message; empty if `data` is something else, such as an encrypted message, or damaged."""
+    """The signed file; empty if `data` is something else, such as an encrypted message, or damaged."""
     try:
         content = _Element(data, 0)
         if content.children(_IDENTIFIER)[0].value != _SIGNED_DATA:
