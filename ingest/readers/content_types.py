@@ -38,6 +38,7 @@ from ingest.readers.media_types import (
     SIGNED,
     SUFFIXES,
     TAR,
+    VISIO,
     XLS,
     XLSX,
     XML,
@@ -121,11 +122,35 @@ _OLE_STREAMS = (
     ("Book", XLS),
 )
 _CONTENT_TYPES = "[Content_Types].xml"
-_OOXML = (("word", "wordprocessingml", DOCX), ("xl", "spreadsheetml", XLSX), ("ppt", "presentationml", PPTX))
+_OOXML = (
+    ("word", "wordprocessingml", DOCX),
+    ("xl", "spreadsheetml", XLSX),
+    ("ppt", "presentationml", PPTX),
+    ("visio", "visio", VISIO),
+)
 _MOST_TYPES_BYTES = 100_000
 # Formats that always begin with a signature: a file without it is something else.
 _SIGNED = {
-    *(PDF, RTF, DOCX, XLSX, PPTX, DOC, XLS, PPT, ODT, ODS, ODP, EPUB, OUTLOOK, ZIP, COMPRESSED, SIGNED, *PICTURES),
+    *(
+        PDF,
+        RTF,
+        DOCX,
+        XLSX,
+        PPTX,
+        DOC,
+        XLS,
+        PPT,
+        ODT,
+        ODS,
+        ODP,
+        EPUB,
+        OUTLOOK,
+        ZIP,
+        COMPRESSED,
+        SIGNED,
+        VISIO,
+        *PICTURES,
+    ),
 }
 _TABLES = {XLSX, XLS, ODS}
 _SAVED_AS_PAGES = {*_TABLES, DOC, DOCX}  # programs write a table in HTML under such a name

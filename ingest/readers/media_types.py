@@ -13,6 +13,7 @@ ASCIIDOC, ORG = "text/asciidoc", "text/x-org"
 DOCX = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
 XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 PPTX = "application/vnd.openxmlformats-officedocument.presentationml.presentation"
+VISIO = "application/vnd.ms-visio.drawing"
 EPUB = "application/epub+zip"
 MESSAGE, MAILBOX, OUTLOOK = "message/rfc822", "application/mbox", "application/vnd.ms-outlook"
 PLAIN, HTML, XML, JSON, CSV = "text/plain", "text/html", "application/xml", "application/json", "text/csv"
@@ -109,6 +110,7 @@ SUFFIXES = {
     ".tiff": "image/tiff",
     ".webp": "image/webp",
     **OFFICE_SUFFIXES,
+    **dict.fromkeys((".vsdx", ".vsdm"), VISIO),
     ".csv": CSV,
     ".tsv": "text/tab-separated-values",
     ".json": JSON,

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from other_office_samples import content, p
-from sample_files import pdf, samples, tar_of, zip_of
+from sample_files import pdf, samples, tar_of, with_part, zip_of
 
 from app.errors import DocumentError
 from app.types.texts import ExtractedText
@@ -243,6 +243,76 @@ def test_drawings_of_open_document():
     for name in ("a.odg", "a"):
         found = read(drawing, name)
         assert (found.text, found.metadata["pages"]) == ("Valve opens", 1)
+
+
+VISIO = "http://schemas.microsoft.com/office/visio/2012/main"
+OFFICE = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+MICROSOFT = "http://schemas.microsoft.com/visio/2010/relationships"
+
+
+def links(*targets: tuple[str, str]) -> str:
+    return (
+        '<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships">'
+        + "".join(f'<Relationship Id="r{at}" Type="{kind}" Target="{to}"/>' for at, (kind, to) in enumerate(targets, 1))
+        + "</Relationships>"
+    )
+
+
+def shape(x: int, y: int, text: str | None, more: str = "", master: int = 0) -> str:
+    at = f'<Cell N="PinX" V="{x}"/><Cell N="PinY" V="{y}"/>'
+    own = "" if text is None else f"<Text><cp IX='0'/>{text}</Text>"
+    return f'<Shape ID="1" Master="{master}">{at}{own}{more}</Shape>'
+
+
+def contents(kind: str, shapes: str) -> str:
+    return f'<{kind}Contents xmlns="{VISIO}"><Shapes>{shapes}</Shapes></{kind}Contents>'
+
+
+def visio(*pages: str) -> bytes:
+    numbers = range(1, len(pages) + 1)
+    listed = "".join(f'<Page ID="{at}" Name="Sheet {at}"><Rel r:id="r{at}"/></Page>' for at in numbers)
+    files = {
+        "[Content_Types].xml": "<Types><Override ContentType='application/vnd.ms-visio.drawing.main+xml'/></Types>",
+        "_rels/.rels": links((f"{MICROSOFT}/document", "visio/document.xml")),
+        "visio/document.xml": f'<VisioDocument xmlns="{VISIO}"/>',
+        "visio/_rels/document.xml.rels": links(
+            (f"{MICROSOFT}/masters", "masters/masters.xml"),
+            (f"{MICROSOFT}/pages", "pages/pages.xml"),
+            (f"{MICROSOFT}/comments", "comments.xml"),
+        ),
+        "visio/pages/pages.xml": f'<Pages xmlns="{VISIO}" xmlns:r="{OFFICE}">{listed}</Pages>',
+        "visio/pages/_rels/pages.xml.rels": links(*((f"{MICROSOFT}/page", f"page{at}.xml") for at in numbers)),
+        "visio/masters/masters.xml": f'<Masters xmlns="{VISIO}" xmlns:r="{OFFICE}">'
+        '<Master ID="7" Name="unseen"><Rel r:id="r1"/></Master></Masters>',
+        "visio/masters/_rels/masters.xml.rels": links((f"{MICROSOFT}/master", "master1.xml")),
+        "visio/masters/master1.xml": contents("Master", shape(0, 0, "Of a master")),
+        "visio/comments.xml": f'<Comments xmlns="{VISIO}"><CommentEntry>Too thick?</CommentEntry></Comments>',
+    }
+    return zip_of(files | {f"visio/pages/page{at}.xml": contents("Page", page) for at, page in enumerate(pages, 1)})
+
+
+class TestVisio:
+    DRAWING = visio(
+        shape(5, 1, "Valve closed\n")
+        + shape(9, 8, "right")
+        + shape(1, 8, "left", f"<Shapes>{shape(0, 0, 'within')}</Shapes>"),
+        shape(1, 1, None, master=7) + shape(1, 0, "", master=7) + shape(1, 2, "Own", master=7),
+    )
+
+    @pytest.mark.parametrize("name", ["a.vsdx", "a.vsdm", "a"])
+    def test_texts_from_top_to_bottom(self, name):
+        found = read(self.DRAWING, name)
+        assert found.text.split("\n\n") == [
+            *("Sheet 1", "left", "within", "right", "Valve closed"),
+            *("Sheet 2", "Own", "Of a master", "Comment: Too thick?"),
+        ]
+        assert [found.text[start:].partition("\n")[0] for start in found.page_starts] == ["Sheet 1", "Sheet 2"]
+        assert found.metadata["pages"] == 2
+
+    def test_a_page_that_is_damaged_is_told(self):
+        found = read(with_part(self.DRAWING, "visio/pages/page1.xml", lambda page: page[:99]), "a.vsdx")
+        assert "Own" in found.text
+        assert "visio/pages/page1.xml" in str(found.metadata["skipped"])
 
 
 class TestSubtitlesAndLyrics:
