@@ -265,6 +265,10 @@ def _drawing_reason() -> str:
     return "it is a drawing of Windows; save it as PDF or PNG"
 
 
+def _xps_reason() -> str:
+    return "it is an XPS document; save it as PDF"
+
+
 def _pages_reason() -> str:
     return "it is a Pages, Numbers or Keynote document; export it as PDF or for Office"
 
@@ -310,6 +314,8 @@ def _zipped(stream: BinaryIO, expected: str) -> str:
         return EPUB
     if any(name.endswith(".iwa") for name in names):
         raise _refused(_pages_reason())
+    if any(name.lower().endswith(".fpage") for name in names):
+        raise _refused(_xps_reason())
     if types:
         if "sheet.binary" in types:
             return XLS  # xlsb, which the reader of xls handles, too

@@ -453,6 +453,7 @@ class TestMail:
         (cms(ENVELOPED, b"words " * 999), "encrypted"),
         (b"\xd7\xcd\xc6\x9a" + bytes(20), "drawing of Windows"),
         (b"\x01\x00\x00\x00l\x00\x00\x00".ljust(40, b"\x05") + b" EMF" + bytes(20), "drawing of Windows"),
+        (zip_of({"[Content_Types].xml": "<Types/>", "Documents/1/Pages/1.fpage": "<FixedPage/>"}), "XPS"),
         (b"ITSF\x03" + bytes(20), "CHM"),
         (b"bplist00" + bytes(20), "Apple"),
     ],
