@@ -20,6 +20,7 @@ from typing import Any, cast
 from app.errors import DocumentError
 from app.types.documents import MetadataValue
 from app.types.texts import ExtractedText
+from ingest.readers.encodings import unmarked_utf16
 from ingest.readers.errors import parser_errors
 from ingest.readers.html import read_html
 from ingest.readers.limits import ReadLimits
@@ -55,6 +56,8 @@ _NOT_SHOWN = (
     "application/pgp-encrypted",
 )
 _NAMES_OF_SIGNED = ("", "smime.p7m")  # a signed file with another name is an attachment
+_END_OF_HEADERS = re.compile(rb"\r?\n\r?\n")
+_BLANKS_BEFORE_COLON = re.compile(rb"^([!-9;-~]{1,76})[ \t]++:", re.MULTILINE)  # as messages before RFC 2822 have them
 _APPLE_LENGTH = re.compile(rb"\s*(\d{1,9})\s*\n")  # before a message of Apple Mail; a list of its own follows it
 _UUENCODED = re.compile(
     r"^begin [0-7]{3,4} (?P<name>[^\n]+)\n(?P<lines>(?:[!-`][ -`]*\n)+?)(?:[ `]*\n)?end[ \t]*$", re.MULTILINE
@@ -114,10 +117,21 @@ def _split_at_semicolons(value: str) -> list[str]:
 
 
 def parse_message(data: bytes) -> EmailMessage:
+    if _is_utf16(data):
+        data = decode_text(data).text.encode()
     data = data.removeprefix(codecs.BOM_UTF8).lstrip(b"\r\n")
     if length := _APPLE_LENGTH.match(data):
         data = data[length.end() : length.end() + int(length[1])]
-    return email.message_from_bytes(data, policy=_POLICY)
+    body = end.start() if (end := _END_OF_HEADERS.search(data)) else len(data)
+    headers = _BLANKS_BEFORE_COLON.sub(rb"\1:", data[:body])
+    return email.message_from_bytes(headers + data[body:], policy=_POLICY)
+
+
+def _is_utf16(data: bytes) -> bool:
+    head = data[:1_000]
+    return head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or (
+        b"\0" in head and unmarked_utf16(head) is not None
+    )
 
 
 def message_text(

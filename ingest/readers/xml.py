@@ -33,6 +33,10 @@ _DOCTYPE = re.compile(
 )
 # An entity that stands for a short text without markup, and without further entities.
 _ENTITY = re.compile(r"""<!ENTITY\s+(?P<name>[\w.-]{1,40})\s+(?P<quote>["'])(?P<value>[^<&%"']{0,200})(?P=quote)\s*>""")
+# A file beside the document, such as a picture, which only an attribute names.
+_UNPARSED_ENTITY = re.compile(
+    r"<!ENTITY\s+[\w.-]{1,200}\s+(?:SYSTEM|PUBLIC\s+(?:\"[^\"]*\"|'[^']*'))\s+(?:\"[^\"]*\"|'[^']*')\s+NDATA\s+[\w.-]{1,200}\s*>"
+)
 _REFERENCE = re.compile(r"&(?P<name>[A-Za-z][\w.-]{0,39});")
 _OF_XML = {"amp", "lt", "gt", "quot"}
 _MOST_ENTITIES, _MOST_REFERENCES = 1_000, 50_000
@@ -135,8 +139,9 @@ def _with_entities(text: str) -> str:
     values = {name: chr(code) for name, code in name2codepoint.items() if name not in _OF_XML}
     doctype = _DOCTYPE.match(text)
     if doctype:
-        declared = list(_ENTITY.finditer(doctype["declared"] or ""))
-        if len(declared) != (doctype["declared"] or "").count("<!ENTITY") or len(declared) > _MOST_ENTITIES:
+        subset = _UNPARSED_ENTITY.sub("", doctype["declared"] or "")
+        declared = list(_ENTITY.finditer(subset))
+        if len(declared) != subset.count("<!ENTITY") or len(declared) > _MOST_ENTITIES:
             return text
         if declared and text.count("&") > _MOST_REFERENCES:
             return text

@@ -232,6 +232,17 @@ class TestPagesWithinXml:
         assert "Valve opens.\n\nAt 3 < 4 bar" in found.text
         assert "value: Label" in found.text
 
+    def test_pictures_that_xml_declares(self):
+        doctype = (
+            '<!DOCTYPE a SYSTEM "a.dtd" [<!NOTATION TIF SYSTEM ""><!ENTITY one SYSTEM "one.tif" NDATA TIF>'
+            """<!ENTITY two PUBLIC "x" 'two.tif' NDATA TIF><!ENTITY s "short">]>"""
+        )
+        assert read(f"<?xml version='1.0'?>{doctype}<a><b file='one'>A &s; text</b></a>", "a.xml").text == (
+            "b: A short text; file: one"
+        )
+        with pytest.raises(DocumentError, match="declares entities"):
+            read(f"<?xml version='1.0'?>{doctype.replace(' NDATA TIF', '', 1)}<a><b>&one;</b></a>", "a.xml")
+
     def test_listings_of_markup_stay_as_they_are(self):
         assert read(f"<book><listing>{PAGE}</listing></book>", "a.xml").text.startswith("listing: <p>Valve <b>opens")
 
@@ -426,6 +437,16 @@ class TestMail:
         signed_content(noise)
         signed_content(data[:at] + noise + data[at + len(noise) :])
 
+    @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
+    def test_a_message_in_utf_16(self, encoding):
+        mail = "From: a@x.org\nTo: b@x.org\nSubject: S\nContent-Type: text/plain; charset=utf-8\n\nSeen by Müller.\n"
+        assert read(mail.encode(encoding), "a.eml").text == "# S\n\nFrom: a@x.org\nTo: b@x.org\n\nSeen by Müller."
+
+    @pytest.mark.parametrize("line_end", ["\n", "\r\n"])
+    def test_blanks_before_colons(self, line_end):
+        mail = "From  : a@x.org\nSubject\t: S\n\nSeen : as it is.\n".replace("\n", line_end)
+        assert read(mail, "a.eml").text == "# S\n\nFrom: a@x.org\n\nSeen : as it is."
+
     def test_signatures_are_not_shown(self):
         mail = (
             b"From: a@x.org\nSubject: S\nContent-Type: multipart/signed; boundary=b\n\n--b\n" + INNER + b"--b\n"
@@ -454,6 +475,8 @@ class TestMail:
         (b"\xd7\xcd\xc6\x9a" + bytes(20), "drawing of Windows"),
         (b"\x01\x00\x00\x00l\x00\x00\x00".ljust(40, b"\x05") + b" EMF" + bytes(20), "drawing of Windows"),
         (zip_of({"[Content_Types].xml": "<Types/>", "Documents/1/Pages/1.fpage": "<FixedPage/>"}), "XPS"),
+        (b"RIFF\x00\x10\x00\x00WAVEfmt " + bytes(20), "audio or video"),
+        (b"AC1015" + bytes(20), "AutoCAD"),
         (b"ITSF\x03" + bytes(20), "CHM"),
         (b"bplist00" + bytes(20), "Apple"),
     ],
