@@ -8,6 +8,10 @@ from collections.abc import Iterable, Iterator
 _FEWEST = 200  # characters of a value
 _FEWEST_OF_LINE = 40
 _LINE = re.compile(r"[A-Za-z0-9+/_-]+={0,2}")
+# JPEG, PNG, GIF, WEBP, BMP, TIFF, SVG.
+_PICTURE = re.compile(
+    r"/9j/|iVBORw|R0lGOD|UklGR|Qk[0-9A-Za-z]|SUkq|TU0A|PHN2Zy"
+)
 _KINDS = (re.compile("[a-z]"), re.compile("[A-Z]"), re.compile("[0-9]"))  # without them it may be a sequence of genes
 _ADDRESS = re.compile(r"(data:[\w.+-]{1,60}/[\w.+-]{1,60}(?:;[\w.=+-]{1,60})*;base64,)[A-Za-z0-9+/=]*+")
 _OPEN_ADDRESS = re.compile(r"data:[\w.+/;=-]{0,300}(?:base64,[A-Za-z0-9+/=]*+)?\Z")
@@ -21,6 +25,11 @@ def is_payload(value: str) -> bool:
         return False
     *lines, last = value.partition(";base64,")[2].split() or value.split() or [""]
     return all(len(line) >= _FEWEST_OF_LINE for line in lines or [last]) and all(map(_LINE.fullmatch, (*lines, last)))
+
+
+def is_picture(payload: str) -> bool:
+    """Whether the bytes are a picture. It is not missed in the text; another file is."""
+    return bool(_PICTURE.match((payload.partition(";base64,")[2] or payload).lstrip()))
 
 
 def without_payloads(texts: Iterable[str]) -> Iterator[str]:

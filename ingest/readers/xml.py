@@ -19,8 +19,9 @@ from ingest.readers.media_types import DOCX, HTML, XLSX
 from ingest.readers.members import ReadMember
 from ingest.readers.office_xml import package_of, properties_of, sheets_of
 from ingest.readers.parts import Block, blocks_of
-from ingest.readers.payloads import is_payload
+from ingest.readers.payloads import is_payload, is_picture
 from ingest.readers.sheets import under_heading
+from ingest.readers.skipped import Skipped
 from ingest.readers.tables import join_blocks, render_fields
 from ingest.readers.text import decode_text
 
@@ -96,9 +97,25 @@ def read_xml(data: bytes, limits: ReadLimits, charset: str, read_member: ReadMem
             root,
             lambda page: read_member(page.encode(), uri="", media_type=f"{HTML}; charset=utf-8", limits=limits).text,
         )
+    skipped = _remove_payloads(root)
     is_drawing = root.tag == f"{_SVG}svg"
     text = join_blocks(map(Block, words_of_drawing(root)) if is_drawing else _paragraphs(root), limits).text
-    return ExtractedText(text, title=title, media_type="application/xml", metadata=decoded.metadata)
+    return ExtractedText(text, title, "application/xml", skipped.added_to(decoded.metadata))
+
+
+def _remove_payloads(root: Element) -> Skipped:
+    """Removes pictures and other files in base64. Notes the other files."""
+    skipped = Skipped("parts")
+    for element in root.iter():
+        payloads = [value for value in (element.text or "", *element.attrib.values()) if is_payload(value)]
+        if not payloads:
+            continue
+        if not all(map(is_picture, payloads)):
+            skipped.note(local_name(element), "It holds a file in base64.")
+        element.text = None if element.text in payloads else element.text
+        for name in [name for name, value in element.attrib.items() if value in payloads]:
+            del element.attrib[name]
+    return skipped
 
 
 def _unwrap_pages(root: Element, text_of: Callable[[str], str]) -> None:
@@ -226,8 +243,6 @@ def _loose(element: Element) -> Iterator[Block]:
 def _rendered(fields: list[tuple[str, str]]) -> Iterator[Block]:
     record: list[tuple[str, str]] = []
     for name, value in fields:
-        if is_payload(value):
-            continue
         if name in _PROSE:
             yield from render_fields(record)
             record = []

@@ -170,7 +170,14 @@ class TestBytesWithinTexts:
     def test_values_of_json_and_xml(self):
         assert read(f'{{"name": "Pump", "photo": "{BYTES}"}}', "a.json").text == "name: Pump"
         lined = "\n".join(BYTES[at : at + 76] for at in range(0, len(BYTES), 76))
-        assert read(f"<a><name>Pump</name><photo>{lined}</photo></a>", "a.xml").text == "name: Pump"
+        found = read(f"<a><name>Pump</name><annex>{lined}</annex><annex file='{BYTES}'/></a>", "a.xml")
+        assert found.text == "name: Pump"
+        assert found.metadata["skipped_parts"] == 2
+        assert "annex: It holds a file in base64" in str(found.metadata["skipped"])
+        picture = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 2).decode()
+        for value in (picture, f"data:image/png;base64,{picture}"):
+            found = read(f"<a><name>Pump</name><photo>{value}</photo></a>", "a.xml")
+            assert (found.text, dict(found.metadata)) == ("name: Pump", {})
 
     @pytest.mark.parametrize(
         "text",
