@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from app.errors import DocumentError
 from app.types.documents import MetadataValue
@@ -50,6 +50,9 @@ _MAX_REPEATED = 1_000  # equal rows
 _MOST_NESTED = 2  # objects within objects
 _LOWEST_LEVEL = 6
 _SPACES = re.compile(r"[ \t\r\n]+")
+_MARGIN = re.compile(r"(?:header|footer)(?:-left|-first)?")
+_FIELDS_OF_PAGES = {"page-number", "page-count", "sheet-name", "file-name", "title", "date", "time"}
+_WORDS_OF_PAGE_NUMBER = 2  # "Page 1 of 9"
 
 
 def read_open_document(data: bytes, limits: ReadLimits, read_member: ReadMember) -> ExtractedText:
@@ -94,7 +97,7 @@ def _read(
         text, marks, cells, starts = joined.text, joined.marks, joined.cells, joined.page_starts
         metadata["pages"] = len(pages)
     else:
-        blocks = walk.sheets(root) if kind == "spreadsheet" else walk.text(root, styles)
+        blocks = walk.sheets(root, content, styles) if kind == "spreadsheet" else walk.text(root, styles)
         text, marks, cells = join_blocks(blocks, limits)
         starts = ()
     heading = next((text[mark.start : mark.end] for mark in marks if mark.level), "") if kind != "spreadsheet" else ""
@@ -129,6 +132,7 @@ class _Walk:
         self._numbers = numbers
         self._controls = controls
         self._object_depth = 0
+        self._is_in_cell = False
 
     def text(self, root: Element, styles: Element | None) -> Iterator[Block]:
         yield from self._margins(styles, "header")
@@ -165,15 +169,27 @@ class _Walk:
             shown.update(beside)
             yield blocks
 
-    def sheets(self, root: Element) -> Iterator[Block]:
+    def sheets(self, root: Element, content: Element, styles: Element | None) -> Iterator[Block]:
+        """Yields the blocks of each sheet. Headers and footers of printed pages follow the first sheet that has
+        them."""
+        master_pages = [] if styles is None else styles.iter("{*}master-page")
+        masters = {attribute(master, "name"): master for master in master_pages}
+        used = {
+            attribute(style, "name"): attribute(style, "master-page-name")
+            for style in content.iter("{*}style")
+            if attribute(style, "family") == "table"
+        }
         for table in root.iterchildren("{*}table"):
             beside: list[Block] = []
             rows = render_rows(self._rows(table, beside), has_gaps=True)
-            yield from under_heading(attribute(table, "name"), self._with(rows, beside))
+            master = masters.pop(used.get(attribute(table, "style-name"), ""), None)
+            blocks = self._with(rows, beside, [] if master is None else _printed(master))
+            yield from under_heading(attribute(table, "name"), blocks)
 
-    def _with(self, rows: Iterator[Block], beside: list[Block]) -> Iterator[Block]:
+    def _with(self, rows: Iterator[Block], beside: list[Block], printed: Iterable[Block]) -> Iterator[Block]:
         yield from rows
         yield from beside
+        yield from printed
 
     def blocks(self, parent: Element) -> Iterator[Block]:
         for child in children(parent):
@@ -257,6 +273,8 @@ class _Walk:
         if text:
             level = attribute(paragraph, "outline-level") if local(paragraph) == "h" else ""
             yield Block(number + text, min(int(level), _LOWEST_LEVEL) if level.isdecimal() else None)
+        elif number and self._is_in_cell:  # a column of row numbers
+            yield Block(number.strip())
         yield from (block for block in beside if block.text)
 
     def _inline(self, parent: Element, texts: list[str], beside: list[Block]) -> None:
@@ -311,13 +329,37 @@ class _Walk:
 
     def _cell(self, cell: Element, beside: list[Block]) -> str:
         texts: list[str] = []
+        was_in_cell, self._is_in_cell = self._is_in_cell, True
         for child in children(cell):
-            if local(child) in ("annotation", "frame"):
+            if local(child) == "annotation" or local(child) in _SHAPES:
                 beside += self._note(child) if local(child) == "annotation" else self.blocks(child)
             else:
                 texts.extend(block.text for block in self._block(child))
+        self._is_in_cell = was_in_cell
         text = "\n".join(texts)
         return text or attribute(cell, "value") or attribute(cell, "formula").removeprefix("of:")
+
+
+def _printed(master: Element) -> Iterator[Block]:
+    """The headers and footers of printed pages, without page numbers, dates and names of files and sheets."""
+    texts = dict[str, None]()
+    for margin in children(master):
+        if not _MARGIN.fullmatch(local(margin)) or attribute(margin, "display") == "false":
+            continue
+        for paragraph in margin.iter("{*}p"):
+            text = " ".join("".join(_without_fields(paragraph)).split())
+            is_page_number = next(paragraph.iter("{*}page-number"), None) is not None
+            if any(map(str.isalnum, text)) and not (is_page_number and len(text.split()) <= _WORDS_OF_PAGE_NUMBER):
+                texts[text] = None
+    yield from map(Block, texts)
+
+
+def _without_fields(element: Element) -> Iterator[str]:
+    yield element.text or ""
+    for child in children(element):
+        if local(child) not in _FIELDS_OF_PAGES:
+            yield from _without_fields(child)
+        yield child.tail or ""
 
 
 def _is_silent(element: Element) -> bool:

@@ -133,6 +133,15 @@ class TestOpenDocumentTexts:
         tables = f"<table:table>{row(cell('Land'), cell('Cities'))}{row(cell('Italy'), cell('So:', more=listed))}</table:table>"
         assert lines(open_document("text", tables, styles=styles), "a.odt") == ["Land: Italy; Cities: So: 1 Rome"]
 
+    def test_numbers_alone_in_their_cells(self):
+        style = "<text:list-style style:name='L'><text:list-level-style-number text:level='1' style:num-format='1'/>"
+        styles = f"<office:document-styles {NAMES}>{style}</text:list-style></office:document-styles>"
+        listed = "<text:list text:style-name='L' text:continue-numbering='true'><text:list-item><text:p/></text:list-item></text:list>"
+        rows = [row(cell("", more=listed), cell(name)) for name in ("Rome", "Turin")]
+        tables = f"<table:table>{row(cell('No'), cell('City'))}{''.join(rows)}</table:table>{listed}"
+        found = lines(open_document("text", tables, styles=styles), "a.odt")
+        assert found == ["No: 1; City: Rome", "No: 2; City: Turin"]
+
     def test_controls_of_forms_show_their_labels_and_values(self):
         options = "<form:option form:label='Red'/><form:option form:label='Blue' form:current-selected='true'/>"
         controls = (
@@ -218,6 +227,28 @@ class TestOpenDocumentSheets:
             *("Sheet Towns", "Report", "City: Rome; Units: 5", "City: Oslo; Units: 7", "City: Oslo; Units: 7"),
             *("City: All; Units: =SUM([.B1])", "Comment by Ann: Sure?"),
         ]
+
+    def test_shapes_in_cells_stand_beside_them(self):
+        shapes = "".join(f"<draw:{kind}>{p(kind)}</draw:{kind}>" for kind in ("custom-shape", "g", "rect"))
+        rows = row(cell("City"), cell("Units")) + row(cell("Rome", more=shapes), cell("5"))
+        data = open_document("spreadsheet", f"<table:table table:name='T'>{rows}</table:table>")
+        assert lines(data, "a.ods") == ["Sheet T", "City: Rome; Units: 5", "custom-shape", "g", "rect"]
+
+    def test_headers_and_footers_of_printed_pages(self):
+        number = "<text:p>Page <text:page-number>1</text:page-number> of <text:page-count>9</text:page-count></text:p>"
+        name = "<text:p><text:span>Draft of <text:sheet-name>A</text:sheet-name></text:span></text:p>"
+        masters = (
+            f"<style:master-page style:name='M'><style:header><style:region-left>{name}</style:region-left></style:header>"
+            f"<style:footer>{number}</style:footer><style:footer-left style:display='false'>{p('Never')}</style:footer-left>"
+            f"</style:master-page><style:master-page style:name='N'><style:header>{p('Unused')}</style:header>"
+            "</style:master-page>"
+        )
+        styles = f"<office:document-styles {NAMES}>{masters}</office:document-styles>"
+        style = "<style:style style:name='S' style:family='table' style:master-page-name='M'/>"
+        sheet = "<table:table table:name='{0}' table:style-name='S'>{1}</table:table>"
+        sheets = sheet.format("A", row(cell("x"))) + sheet.format("B", row(cell("y")))
+        data = open_document("spreadsheet", style + sheets, styles=styles)
+        assert lines(data, "a.ods") == ["Sheet A", "x", "Draft of", "Sheet B", "y"]
 
     def test_rows_without_end_are_told(self):
         rows = (
