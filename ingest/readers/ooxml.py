@@ -27,6 +27,11 @@ _DRAWINGS = {"drawing", "pict", "object"}
 _FILES = ("OLEObject", "oleObj", "altChunk")
 _FILE_NAME = re.compile(r"\S+\.(?:png|jpe?g|gif|bmp|tiff?|emf|wmf|svg)", re.I)
 _BLANK_LINES = re.compile(r"\n\s*\n")  # would end a block
+_BUTTONS = {"MACROBUTTON", "GOTOBUTTON"}
+_SWITCHES = re.compile(r"\\[A-Za-z]+\d*|[(),;]")  # of a formula field
+_SIGN_OF_FIELD = re.compile(
+    r"""(?P<code>0x[0-9a-f]{1,6}|[1-9]\d{0,6}|0)(?:\s+\\f\s+"?(?P<font>[^"\\]*[^"\\\s]))?""", re.I
+)
 _MAX_SPAN = 1_000
 _LONG_CELL = 300  # characters: too long for a column name
 _PRIVATE = range(0xE000, 0xF900)  # characters with a meaning only in one font
@@ -71,6 +76,8 @@ class Walk:
         self._level = level
         self._inserted = inserted
         self._fields: list[bool] = []  # per open field: True while its instruction, not its text, is being parsed
+        self._instructions: list[str] = []  # of the open fields
+        self._large_letter = ""  # which begins the next paragraph
         self._alt_text = ""
         self._is_in_cell = False
         self.notes: list[tuple[str, str]] = []  # referenced footnotes, endnotes and comments: kind and id
@@ -131,7 +138,10 @@ class Walk:
         texts: list[str] = []
         beside: list[Block] = []
         self._inline(paragraph, texts, beside)
-        text = _BLANK_LINES.sub("\n", "".join(texts)).strip()
+        text = self._large_letter + _BLANK_LINES.sub("\n", "".join(texts)).strip()
+        self._large_letter = ""
+        if _is_large_letter(paragraph):
+            self._large_letter, text = text, ""
         number = self._number(paragraph)  # call it for empty paragraphs, too: they are counted
         if text:
             yield Block(number + text, self._level(paragraph))
@@ -143,6 +153,8 @@ class Walk:
         """Appends text to `texts`, and blocks of text boxes and pictures to `beside`."""
         for child in children(parent):
             tag = local(child)
+            if tag == "instrText" and self._fields:
+                self._instructions[-1] += child.text or ""
             if tag in _SILENT or (tag == "r" and is_on(first(child, "rPr", "vanish"))):
                 continue
             if tag == "fldChar":
@@ -174,11 +186,14 @@ class Walk:
         kind = attribute(mark, "fldCharType")
         if kind == "begin":
             self._fields.append(True)
+            self._instructions.append("")
             texts.append(_form_value(first(mark, "ffData")))
         elif self._fields and kind == "separate":
             self._fields[-1] = False
         elif self._fields and kind == "end":
-            self._fields.pop()
+            instruction = self._instructions.pop()
+            if self._fields.pop() and not any(self._fields):  # without a result
+                texts.append(_shown_instruction(instruction))
 
     def _table(self, table: Element) -> Iterator[Block]:
         rows = [(row, list(_within(row, "tc"))) for row in _within(table, "tr") if first(row, "trPr", "del") is None]
@@ -231,6 +246,25 @@ def _is_raised(properties: Element | None) -> bool:
     ) == "superscript"
 
 
+def _is_large_letter(paragraph: Element) -> bool:
+    """Whether it is a frame of the large first letter of the next paragraph."""
+    letter = attribute(first(paragraph, "pPr", "framePr"), "dropCap")
+    after = paragraph.getnext() if letter in ("drop", "margin") else None
+    return after is not None and local(after) == "p"
+
+
+def _shown_instruction(instruction: str) -> str:
+    """What a field without a result shows: the label of a button, a sign, or the texts of a formula."""
+    kind, _, rest = instruction.strip().partition(" ")
+    if kind.upper() in _BUTTONS:
+        return rest.strip().partition(" ")[2].strip()
+    if kind.upper() == "EQ":
+        return " ".join(_SWITCHES.sub(" ", rest).split())
+    if kind.upper() == "SYMBOL" and (match := _SIGN_OF_FIELD.match(rest.strip())):
+        return _sign(int(match["code"], 0), match["font"] or "")
+    return ""
+
+
 def _within(parent: Element, tag: str) -> Iterator[Element]:
     """Yields rows or cells, also from inside controls and tracked changes."""
     for child in children(parent):
@@ -262,9 +296,12 @@ def _symbol(element: Element) -> str:
         code = int(attribute(element, "char"), 16)
     except ValueError:
         return ""
-    if (pictures := _PICTURES.get(attribute(element, "font"))) is not None:
+    return _sign(code, attribute(element, "font"))
+
+
+def _sign(code: int, font: str) -> str:
+    if (pictures := _PICTURES.get(font)) is not None:
         return pictures.get(code & 0xFF, "")
-    if code not in _PRIVATE:
-        return chr(code) if code < 0x110000 else ""
-    is_greek = attribute(element, "font") == "Symbol" and 0xF000 <= code < 0xF080
-    return chr(code - 0xF000).translate(_SYMBOLS) if is_greek else ""
+    if font == "Symbol" and (code & 0xFF) < 0x80 and (code < 0x80 or code in _PRIVATE):
+        return chr(code & 0xFF).translate(_SYMBOLS)
+    return chr(code) if code not in _PRIVATE and code < 0x110000 else ""
