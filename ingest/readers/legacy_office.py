@@ -25,10 +25,11 @@ from ingest.readers.parts import Block
 from ingest.readers.sheets import under_heading
 from ingest.readers.shown_files import ShownFiles, fitted
 from ingest.readers.slides import check_slides, join_pages
+from ingest.readers.slides_of_1995 import blocks_of_1995
 from ingest.readers.tables import join_blocks
 from ingest.readers.text import raised
 from ingest.readers.xls_cells import XlsCells
-from ingest.readers.xls_drawings import XlsDrawings
+from ingest.readers.xls_drawings import MARGINS, XlsDrawings
 from ingest.readers.xls_records import Sheet, XlsRecords, without_formats
 
 try:
@@ -81,6 +82,9 @@ def read_ppt(data: bytes, limits: ReadLimits, read_member: ReadMember) -> Extrac
         for slide in sections
     ]
     title = next((block.text for page in pages for block in page if block.level), title)
+    if not any(pages) and (texts := blocks_of_1995(data)):
+        joined = join_blocks(texts, limits)
+        return ExtractedText(joined.text, title or texts[0].text.split("\n")[0], PPT, metadata, marks=joined.marks)
     placeholders = [_count(slide, _is_embedded) for slide in sections]
 
     def attempt(characters: int) -> ExtractedText:
@@ -288,7 +292,7 @@ def _recorded(records: XlsRecords, sheet: Sheet | None) -> tuple[XlsCells, XlsDr
     for record in records.records(sheet):
         try:
             is_of_cells = record.depth == 1 and sheet.is_worksheet and cells.add(record)
-            if not is_of_cells and records.is_biff_8:
+            if not is_of_cells and (records.is_biff_8 or record.kind in MARGINS):
                 drawings.add(record)
         except struct.error:
             records.is_whole = False

@@ -14,6 +14,7 @@ from ingest.readers.xls_records import BEGIN, Record, decoded
 # Kinds of records.
 _OBJECT, _OBJECT_TEXT, _NOTE = 0x005D, 0x01B6, 0x001C
 _HEADER, _FOOTER, _FURTHER_MARGINS = 0x0014, 0x0015, 0x089C
+MARGINS = frozenset((_HEADER, _FOOTER))  # which BIFF5 has, too
 _SERIES, _CHART_TEXT, _SHOWN_TEXT, _LINK = 0x1003, 0x1025, 0x100D, 0x1027
 _POINTS, _NUMBER, _LABEL = 0x1065, 0x0203, 0x0204
 _CHART_PART = 0x0020
