@@ -337,7 +337,9 @@ class _Walk:
                 texts.extend(block.text for block in self._block(child))
         self._is_in_cell = was_in_cell
         text = "\n".join(texts)
-        return text or attribute(cell, "value") or attribute(cell, "formula").removeprefix("of:")
+        if text or attribute(cell, "value-type"):  # the result of a formula may be an empty text
+            return text or attribute(cell, "value")
+        return attribute(cell, "formula").removeprefix("of:")
 
 
 def _printed(master: Element) -> Iterator[Block]:

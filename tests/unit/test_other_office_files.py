@@ -28,6 +28,7 @@ from other_office_samples import (
     row,
     wide,
 )
+from outlook_files import compound_file
 from sample_files import unzipped, with_part, zip_of
 
 from app.errors import DocumentError
@@ -218,6 +219,7 @@ class TestOpenDocumentSheets:
             ),
             f"<table:table-row table:number-rows-repeated='2'>{cell('Oslo')}{cell('7')}</table:table-row>",
             row(cell("All"), "<table:table-cell table:formula='of:=SUM([.B1])'/>"),
+            row(cell("None"), "<table:table-cell table:formula='of:=T(1)' office:value-type='string'/>"),
         )
         data = open_document(
             "spreadsheet",
@@ -225,7 +227,7 @@ class TestOpenDocumentSheets:
         )
         assert lines(data, "a.ods") == [
             *("Sheet Towns", "Report", "City: Rome; Units: 5", "City: Oslo; Units: 7", "City: Oslo; Units: 7"),
-            *("City: All; Units: =SUM([.B1])", "Comment by Ann: Sure?"),
+            *("City: All; Units: =SUM([.B1])", "City: None", "Comment by Ann: Sure?"),
         ]
 
     def test_shapes_in_cells_stand_beside_them(self):
@@ -352,6 +354,24 @@ class TestBesideTheCellsOfOldWorkbooks:
     def test_encrypted_is_protected(self):
         with pytest.raises(DocumentError, match="protected by a password"):
             read(excel_97(self.ROWS, ["General"], head_more=record(0x002F, bytes(54))), "a.xls")
+
+
+def test_margins_of_a_workbook_of_1995():
+    head = record(0x0809, struct.pack("<HHHH", 0x0500, 5, 0, 0)) + record(0x0042, struct.pack("<H", 1251))
+    head += record(0x0085, struct.pack("<IHB", len(head) + 16, 0, 1) + b"S") + record(0x000A, b"")
+    margins = [(0x0014, "&CОтчёт за &D"), (0x0015, "&RСтраница &P")]
+    sheet = record(0x0809, struct.pack("<HHHH", 0x0500, 0x10, 0, 0))
+    sheet += b"".join(record(kind, bytes([len(text)]) + text.encode("cp1251")) for kind, text in margins)
+    sheet += record(0x0203, struct.pack("<HHHd", 0, 0, 0, 5.0)) + record(0x000A, b"")
+    assert lines(compound_file({"Book": head + sheet}), "a.xls") == ["Sheet S", "5", "Отчёт за", "Страница"]
+
+
+def test_slides_of_1995():
+    texts = "A café\r\rOverview\rof all\r\r\rThe end \x85\r\r".encode("latin-1")
+    streams = {"PowerPoint Document": b"", "Current User": b"", "Text_Content": texts}
+    found = read(compound_file(streams), "a.ppt")
+    assert found.text.split("\n\n") == ["A café", "Overview\nof all", "The end …"]
+    assert found.title == "A café"
 
 
 def test_workbook_of_1992():
