@@ -1,8 +1,8 @@
 """Dates and times of a spreadsheet as their formats show them (ECMA-376 part 1, 18.8.31).
 
 Names of months and days are shown in the language of the format, as are words, with the date in ISO 8601 behind them,
-since they often lack the century: `17-May-07 (2007-05-17)`, `5月17日 (2007-05-17)`. Dates of digits alone become ISO 8601, because their order depends on
-the language of the program."""
+since they often lack the century: `17-May-07 (2007-05-17)`, `5月17日 (2007-05-17)`. Dates of digits alone become ISO
+8601, because their order depends on the language of the program."""
 
 from __future__ import annotations
 

@@ -29,9 +29,7 @@ _FILE_NAME = re.compile(r"\S+\.(?:png|jpe?g|gif|bmp|tiff?|emf|wmf|svg)", re.I)
 _BLANK_LINES = re.compile(r"\n\s*\n")  # would end a block
 _BUTTONS = {"MACROBUTTON", "GOTOBUTTON"}
 _SWITCHES = re.compile(r"\\[A-Za-z]+\d*|[(),;]")  # of a formula field
-_SIGN_OF_FIELD = re.compile(
-    r"""(?P<code>0x[0-9a-f]{1,6}|[1-9]\d{0,6}|0)(?:\s+\\f\s+"?(?P<font>[^"\\]*[^"\\\s]))?""", re.I
-)
+_SIGN_OF_FIELD = re.compile(r"(?P<code>0x[0-9a-f]{1,6}|[1-9]\d{0,6}|0)(?: +\\f +\"?(?P<font>[^\"\\]{1,60}))?", re.I)
 _MAX_SPAN = 1_000
 _LONG_CELL = 300  # characters: too long for a column name
 _PRIVATE = range(0xE000, 0xF900)  # characters with a meaning only in one font
@@ -261,7 +259,7 @@ def _shown_instruction(instruction: str) -> str:
     if kind.upper() == "EQ":
         return " ".join(_SWITCHES.sub(" ", rest).split())
     if kind.upper() == "SYMBOL" and (match := _SIGN_OF_FIELD.match(rest.strip())):
-        return _sign(int(match["code"], 0), match["font"] or "")
+        return _sign(int(match["code"], 0), (match["font"] or "").strip())
     return ""
 
 
