@@ -29,7 +29,7 @@ from ingest.readers.slides_of_1995 import blocks_of_1995
 from ingest.readers.tables import join_blocks
 from ingest.readers.text import raised
 from ingest.readers.xls_cells import XlsCells
-from ingest.readers.xls_drawings import MARGINS, XlsDrawings
+from ingest.readers.xls_drawings import MARGINS, XlsDrawings, graph_blocks
 from ingest.readers.xls_records import Sheet, XlsRecords, without_formats
 
 try:
@@ -107,6 +107,10 @@ def read_xls(data: bytes, limits: ReadLimits, read_member: ReadMember) -> Extrac
     records = XlsRecords(data)
     if records.is_encrypted:
         raise _protected("Excel workbook")
+    if records.is_graph:
+        graph = chain.from_iterable(map(records.records, records.sheets))
+        text, marks, cells = join_blocks(graph_blocks(graph), limits)
+        return ExtractedText(text, "", XLS, marks=marks, cells=cells)
     try:
         try:
             blocks = _blocks_of_sheets(data, records)

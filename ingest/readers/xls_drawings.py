@@ -3,10 +3,14 @@ and headers and footers of printed pages."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import struct
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 
 from ingest.readers.cell_values import shown_number
 from ingest.readers.charts import point_blocks
+from ingest.readers.grids import render_rows
 from ingest.readers.parts import Block
 from ingest.readers.sheets import cell_name, comment_block, margin_texts
 from ingest.readers.xls_records import BEGIN, Record, decoded
@@ -21,6 +25,8 @@ _CHART_PART = 0x0020
 _TITLE = 1  # link of the title of a chart
 _VALUES, _CATEGORIES, _SIZES = 1, 2, 3  # kinds of points
 _MAX_POINTS = 100_000
+_CELL_NUMBER, _CELL_TEXT = 0x0003, 0x0004  # of a datasheet
+_MAX_COLUMNS = 4_000  # of a datasheet
 
 
 class _Chart:
@@ -58,11 +64,14 @@ class _Chart:
             self.points[self.kind].setdefault(record.number(2), {})[record.number(0)] = text
             self.count += 1
 
-    def blocks(self) -> Iterator[Block]:
+    def titles(self) -> Iterator[Block]:
         if self.title:
             yield Block(f"Chart: {self.title}")
         if self.others:  # axes and labels
             yield Block("\n".join(dict.fromkeys(self.others)))
+
+    def blocks(self) -> Iterator[Block]:
+        yield from self.titles()
         values, sizes = self.points[_VALUES], self.points[_SIZES]
         named = [
             (self.names[at] if at < len(self.names) and self.names[at] else f"Series {at + 1}", at)
@@ -75,6 +84,23 @@ class _Chart:
             yield from point_blocks(categories, [*columns, *bubbles])
         elif names := list(filter(None, self.names)):
             yield Block("\n".join(names))
+
+
+def graph_blocks(records: Iterable[Record]) -> Iterator[Block]:
+    """A chart of Microsoft Graph ([MS-OGRAPH]): its titles, and the rows of its datasheet."""
+    chart, cells = _Chart(), defaultdict[int, dict[int, str]](dict)
+    for record in records:
+        with suppress(struct.error):
+            if record.kind in (_CELL_NUMBER, _CELL_TEXT):
+                row, column = record.numbers("HH")
+                is_text = record.kind == _CELL_TEXT
+                if column < _MAX_COLUMNS:
+                    cells[row][column] = record.string(7, is_short=True)[0] if is_text else _shown(record.real(7))
+            else:
+                chart.add(record)
+    yield from chart.titles()
+    rows = (cells[row] for row in sorted(cells))
+    yield from render_rows([row.get(column, "") for column in range(max(row) + 1)] for row in rows)
 
 
 class XlsDrawings:
