@@ -45,6 +45,7 @@ _SHAPES = {
     *("connector", "caption", "measure"),
 }
 _ON_SLIDES = ("header", "footer", "date-time")
+_CELL_VALUES = ("string-value", "value", "date-value", "time-value", "boolean-value")
 _MAX_SPAN = 1_000
 _MAX_REPEATED = 1_000  # equal rows
 _MOST_NESTED = 2  # objects within objects
@@ -337,8 +338,9 @@ class _Walk:
                 texts.extend(block.text for block in self._block(child))
         self._is_in_cell = was_in_cell
         text = "\n".join(texts)
-        if text or attribute(cell, "value-type"):  # the result of a formula may be an empty text
-            return text or attribute(cell, "value")
+        text = text or next(filter(None, (attribute(cell, name) for name in _CELL_VALUES)), "")
+        if text or attribute(cell, "value-type") == "string":  # the result of a formula may be an empty text
+            return text
         return attribute(cell, "formula").removeprefix("of:")
 
 

@@ -51,7 +51,9 @@ _TIMEOUT_S = 120
 _BATCH = 25  # Office files
 # All sheets with their cells as shown, divided by tabs, in UTF-8.
 _AS_CELLS = "csv:Text - txt - csv (StarCalc):9,34,76,1,,0,false,false,true,false,false,-1"
-_DATE, _CENTURY = re.compile(r"\b(\d{1,2})/(\d{1,2})/(\d{4}|\d\d)\b"), 30  # two digits are of the years 1930 to 2029
+# In the order of the United States, or years first. Two digits are of the years 1930 to 2029.
+_DATE = re.compile(r"\b(?:(\d{1,2})/(\d{1,2})/(\d{4}|\d\d)|(\d{4})-(\d{1,2})-(\d{1,2}))\b")
+_CENTURY = 30
 _APART = ""  # between words that do not stand beside each other
 # innerText has what only browsers without scripts show, all choices of a list, and no values of fields. Behind a
 # vertical tab: what it lacks of pictures and of the numbers of lists.
@@ -203,8 +205,8 @@ def of_sheets(cells: Iterable[str], printed: str) -> tuple[list[str], list[str]]
 
 
 def _in_iso(date: re.Match[str]) -> str:
-    """A date as our texts have it. LibreOffice shows those of digits alone in the order of the United States."""
-    month, day, year = date.groups()
+    """A date of digits alone as our texts have it. LibreOffice shows most in the order of the United States."""
+    month, day, year = date.group(1, 2, 3) if date[1] else date.group(5, 6, 4)
     return f"{year if len(year) > 2 else ('19' if int(year) >= _CENTURY else '20') + year}-{month:0>2}-{day:0>2}"
 
 

@@ -109,7 +109,8 @@ def test_words_that_a_narrow_box_breaks_are_whole() -> None:
 
 
 def test_cells_are_apart_and_stand_beside_nothing() -> None:
-    assert of_sheets(["3/21/2017 on 1/2/98"], "")[0] == [*["2017", "03", "21", "on", "1998", "01", "02"], "", ""]
+    dates = ["2017", "03", "21", "on", "1998", "01", "02"]
+    assert of_sheets(["3/21/2017 on 1/2/98", "2013-11-3"], "")[0] == [*dates, "", "2013", "11", "03", "", ""]
     shown, doubtful = of_sheets(["Fresh water", "7"], "Fres\nhwater7\n12 Title of\n")
     assert shown == ["fresh", "water", "", "7", "", "", "", "title", "of", "", ""]
     assert doubtful == ["fres", "hwater", "7", "12"]

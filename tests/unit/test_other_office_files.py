@@ -220,6 +220,7 @@ class TestOpenDocumentSheets:
             f"<table:table-row table:number-rows-repeated='2'>{cell('Oslo')}{cell('7')}</table:table-row>",
             row(cell("All"), "<table:table-cell table:formula='of:=SUM([.B1])'/>"),
             row(cell("None"), "<table:table-cell table:formula='of:=T(1)' office:value-type='string'/>"),
+            row(cell("Some"), "<table:table-cell table:formula='of:=T(1)' office:string-value='ten'/>"),
         )
         data = open_document(
             "spreadsheet",
@@ -227,7 +228,7 @@ class TestOpenDocumentSheets:
         )
         assert lines(data, "a.ods") == [
             *("Sheet Towns", "Report", "City: Rome; Units: 5", "City: Oslo; Units: 7", "City: Oslo; Units: 7"),
-            *("City: All; Units: =SUM([.B1])", "City: None", "Comment by Ann: Sure?"),
+            *("City: All; Units: =SUM([.B1])", "City: None", "City: Some; Units: ten", "Comment by Ann: Sure?"),
         ]
 
     def test_shapes_in_cells_stand_beside_them(self):
