@@ -352,6 +352,35 @@ RICH_TEXT = (
 )
 
 
+def graph(title: str, rows: Sequence[Sequence[str | float]], more: bytes = b"") -> bytes:
+    """A chart of Microsoft Graph, with a row of its datasheet for each series; `more` records end it."""
+    begin = record(0x0809, struct.pack("<HHHHII", 0x0680, 5, 0, 0, 0, 0))
+    head = begin + record(0x0085, struct.pack("<IH", len(begin) + 18, 0) + _short("x")) + record(0x000A, b"")
+    cells = b"".join(
+        datasheet_cell(number, column, value)
+        for number, row in enumerate(rows)
+        for column, value in enumerate(row)
+        if value
+    )
+    titles = record(0x1025, bytes(32)) + record(0x100D, bytes(2) + _short(title)) + record(0x1027, struct.pack("<H", 1))
+    part = record(0x0809, struct.pack("<HHHHII", 0x0680, 0x8000, 0, 0, 0, 0))
+    return compound_file({"Workbook": head + part + cells + titles + more + record(0x000A, b"")})
+
+
+def datasheet_cell(row: int, column: int, value: str | float) -> bytes:
+    at = struct.pack("<HHxxx", row, column)
+    return record(4, at + _short(value)) if isinstance(value, str) else record(3, at + struct.pack("<d", value))
+
+
+def _short(text: str) -> bytes:
+    return bytes([len(text), 1]) + text.encode("utf-16-le")
+
+
+def powerpoint_95(texts: str) -> bytes:
+    streams = {"PowerPoint Document": b"", "Current User": b"", "Text_Content": texts.encode("cp1252")}
+    return compound_file(streams)
+
+
 def other_office_samples() -> dict[str, bytes]:
     """One of each format, by its name."""
     table = f"<table:table table:name='T'>{row(cell('City'), cell('n'))}{row(cell('Paris'), cell('1'))}</table:table>"
@@ -378,4 +407,6 @@ def other_office_samples() -> dict[str, bytes]:
             comments=[("Ada", 1, 0, "On the Seine.")],
         ),
         "b.xls": excel_4([["City", "n"], ["Paris", 1.5]]),
+        "c.xls": graph("Cities", [["", "n"], ["Paris", 1.5]]),
+        "b.ppt": powerpoint_95("Of cities\r\rParis\rRome\r\r"),
     }

@@ -15,15 +15,18 @@ from other_office_samples import (
     binary_workbook,
     cell,
     content,
+    datasheet_cell,
     drawn_text,
     excel_4,
     excel_97,
+    graph,
     old_chart,
     old_text,
     old_word,
     open_document,
     other_office_samples,
     p,
+    powerpoint_95,
     record,
     row,
     wide,
@@ -368,34 +371,15 @@ def test_margins_of_a_workbook_of_1995():
 
 
 def test_slides_of_1995():
-    texts = "A café\r\rOverview\rof all\r\r\rThe end \x85\r\r".encode("latin-1")
-    streams = {"PowerPoint Document": b"", "Current User": b"", "Text_Content": texts}
-    found = read(compound_file(streams), "a.ppt")
+    found = read(powerpoint_95("A café\r\rOverview\rof all\r\r\rThe end …\r\r"), "a.ppt")
     assert found.text.split("\n\n") == ["A café", "Overview\nof all", "The end …"]
     assert found.title == "A café"
 
 
 def test_charts_of_microsoft_graph_show_their_datasheet():
-    def at(row: int, column: int) -> bytes:
-        return struct.pack("<HHxxx", row, column)
-
-    def short(text: str) -> bytes:
-        return bytes([len(text), 1]) + text.encode("utf-16-le")
-
-    begin = record(0x0809, struct.pack("<HHHHII", 0x0680, 5, 0, 0, 0, 0))
-    head = begin + record(0x0085, struct.pack("<IH", len(begin) + 18, 0) + short("x")) + record(0x000A, b"")
-    rows = [("", 2002.0, 2003.0), ("Partner–A", 4175.0, 3406.5), ("All", 7.0, 8.0)]
-    cells = []
-    for number, (name, *values) in enumerate(rows):
-        cells += [record(0x0004, at(number, 0) + short(name))] if name else []
-        cells += [record(0x0003, at(number, place) + struct.pack("<d", value)) for place, value in enumerate(values, 1)]
-    cells += [record(0x0004, at(1, 60_000) + short("far")), record(0x0004, b"\1\0")]
-    titles = (
-        record(0x1025, bytes(32)) + record(0x100D, b"\0\0" + short("Budgets")) + record(0x1027, struct.pack("<H", 1))
-    )
-    part = record(0x0809, struct.pack("<HHHHII", 0x0680, 0x8000, 0, 0, 0, 0))
-    data = compound_file({"Workbook": head + part + b"".join(cells) + titles + record(0x000A, b"")})
-    assert lines(data, "a.xls") == [
+    rows = [["", 2002.0, 2003.0], ["Partner–A", 4175.0, 3406.5], ["All", 7.0, 8.0]]
+    damaged = datasheet_cell(1, 60_000, "far") + record(0x0004, b"\1\0")
+    assert lines(graph("Budgets", rows, damaged), "a.xls") == [
         "Chart: Budgets",
         "Partner–A; 2002: 4175; 2003: 3406.5",
         "All; 2002: 7; 2003: 8",
