@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from app.errors import DocumentError
 from app.types.documents import MetadataValue
@@ -17,7 +17,7 @@ from ingest.readers.open_document_forms import FormControls
 from ingest.readers.open_document_lists import ListNumbers
 from ingest.readers.package import check_package, iso_date
 from ingest.readers.parts import Block, blocks_of
-from ingest.readers.sheets import under_heading
+from ingest.readers.sheets import message_block, under_heading
 from ingest.readers.shown_files import ShownFiles, read_package
 from ingest.readers.slides import check_slides, join_pages
 from ingest.readers.tables import join_blocks
@@ -53,7 +53,6 @@ _LOWEST_LEVEL = 6
 _SPACES = re.compile(r"[ \t\r\n]+")
 _MARGIN = re.compile(r"(?:header|footer)(?:-left|-first)?")
 _FIELDS_OF_PAGES = {"page-number", "page-count", "sheet-name", "file-name", "title", "date", "time"}
-_WORDS_OF_PAGE_NUMBER = 2  # "Page 1 of 9"
 
 
 def read_open_document(data: bytes, limits: ReadLimits, read_member: ReadMember) -> ExtractedText:
@@ -90,7 +89,7 @@ def _read(
     kind = local(root)
     title, metadata = _properties(meta)
     numbers = ListNumbers(styles, content if content is not styles else None)
-    walk = _Walk(package, shown_files, numbers, FormControls(content))
+    walk = _Walk(package, shown_files, numbers, FormControls(content), _hidden_styles(styles, content))
     if kind == "presentation":
         pages = list(walk.slides(root, styles))
         check_slides(pages, limits)
@@ -126,12 +125,19 @@ def _properties(root: Element | None) -> tuple[str, dict[str, MetadataValue]]:
 
 class _Walk:
     def __init__(
-        self, package: Package | None, shown_files: ShownFiles | None, numbers: ListNumbers, controls: FormControls
+        self,
+        package: Package | None,
+        shown_files: ShownFiles | None,
+        numbers: ListNumbers,
+        controls: FormControls,
+        hidden: Collection[tuple[str, str]],
     ) -> None:
         self._package = package
         self._shown_files = shown_files
         self._numbers = numbers
         self._controls = controls
+        self._hidden = hidden  # families and names of styles
+        self._messages: dict[str, Block] = {}  # of cells, by the names of their rules, until they are shown
         self._object_depth = 0
         self._is_in_cell = False
 
@@ -180,12 +186,21 @@ class _Walk:
             for style in content.iter("{*}style")
             if attribute(style, "family") == "table"
         }
+        self._messages = dict(self._messages_of(root))
         for table in root.iterchildren("{*}table"):
             beside: list[Block] = []
             rows = render_rows(self._rows(table, beside), has_gaps=True)
             master = masters.pop(used.get(attribute(table, "style-name"), ""), None)
             blocks = self._with(rows, beside, [] if master is None else _printed(master))
             yield from under_heading(attribute(table, "name"), blocks)
+
+    def _messages_of(self, root: Element) -> Iterator[tuple[str, Block]]:
+        for rule in root.iter("{*}content-validation"):
+            message = first(rule, "help-message")
+            if message is not None and attribute(message, "display") == "true":
+                text = "\n".join(block.text for block in self.blocks(message))
+                for block in message_block(attribute(message, "title"), text):
+                    yield attribute(rule, "name"), block
 
     def _with(self, rows: Iterator[Block], beside: list[Block], printed: Iterable[Block]) -> Iterator[Block]:
         yield from rows
@@ -198,7 +213,7 @@ class _Walk:
 
     def _block(self, element: Element) -> Iterator[Block]:
         tag = local(element)
-        if _is_silent(element):
+        if self._is_unseen(element):
             return
         if tag in ("p", "h"):
             yield from self._paragraph(element)
@@ -214,9 +229,10 @@ class _Walk:
             yield from (Block(f"Notes: {block.text}") for block in self.blocks(element))
         elif tag in ("note", "annotation"):
             yield from self._note(element)
-        elif tag in ("title", "desc"):
-            if element.text and element.text.strip():
-                yield Block(f"Picture: {' '.join(element.text.split())}")
+        elif tag in ("title", "desc") and element.text and element.text.strip():
+            yield Block(f"Picture: {' '.join(element.text.split())}")
+        elif tag == "title" and local(element.getparent()) == "chart":
+            yield from (Block(f"Chart: {block.text}") for block in self.blocks(element))
         elif tag == "control":
             if text := self._controls.shown(attribute(element, "control")):
                 yield Block(text)
@@ -230,6 +246,14 @@ class _Walk:
             yield from self._object(self._package, attribute(element, "href"))
         else:
             yield from self.blocks(element)
+
+    def _is_unseen(self, element: Element) -> bool:
+        tag = local(element)
+        if tag in ("span", "p", "h"):
+            return ("text" if tag == "span" else "paragraph", attribute(element, "style-name")) in self._hidden
+        if tag in ("section", "hidden-text"):
+            return attribute(element, "display") == "none" or attribute(element, "is-hidden") == "true"
+        return _is_silent(element)
 
     def _list(self, element: Element) -> Iterator[Block]:
         self._numbers.enter_list(element)
@@ -294,7 +318,7 @@ class _Walk:
                 beside += self.blocks(child)
             elif tag == "control":
                 texts.append(self._controls.shown(attribute(child, "control")))
-            elif not _is_silent(child):
+            elif not self._is_unseen(child):
                 self._inline(child, texts, beside)
             texts.append(_joined(child.tail))
 
@@ -330,6 +354,8 @@ class _Walk:
 
     def _cell(self, cell: Element, beside: list[Block]) -> str:
         texts: list[str] = []
+        if message := self._messages.pop(attribute(cell, "content-validation-name"), None):
+            beside.append(message)
         was_in_cell, self._is_in_cell = self._is_in_cell, True
         for child in children(cell):
             if local(child) == "annotation" or local(child) in _SHAPES:
@@ -344,6 +370,15 @@ class _Walk:
         return attribute(cell, "formula").removeprefix("of:")
 
 
+def _hidden_styles(*roots: Element | None) -> set[tuple[str, str]]:
+    return {
+        (attribute(style, "family"), attribute(style, "name"))
+        for root in roots
+        for style in (() if root is None else root.iter("{*}style"))
+        if attribute(first(style, "text-properties"), "display") == "none"
+    }
+
+
 def _printed(master: Element) -> Iterator[Block]:
     """The headers and footers of printed pages, without page numbers, dates and names of files and sheets."""
     texts = dict[str, None]()
@@ -352,8 +387,8 @@ def _printed(master: Element) -> Iterator[Block]:
             continue
         for paragraph in margin.iter("{*}p"):
             text = " ".join("".join(_without_fields(paragraph)).split())
-            is_page_number = next(paragraph.iter("{*}page-number"), None) is not None
-            if any(map(str.isalnum, text)) and not (is_page_number and len(text.split()) <= _WORDS_OF_PAGE_NUMBER):
+            numbers = sum(1 for _ in paragraph.iter("{*}page-number", "{*}page-count"))  # "Page 1 of 9"
+            if any(map(str.isalnum, text)) and len(text.split()) > numbers:
                 texts[text] = None
     yield from map(Block, texts)
 

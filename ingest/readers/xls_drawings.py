@@ -12,7 +12,7 @@ from ingest.readers.cell_values import shown_number
 from ingest.readers.charts import point_blocks
 from ingest.readers.grids import render_rows
 from ingest.readers.parts import Block
-from ingest.readers.sheets import cell_name, comment_block, margin_texts
+from ingest.readers.sheets import cell_name, comment_block, margin_texts, message_block
 from ingest.readers.xls_records import BEGIN, Record, decoded
 
 # Kinds of records.
@@ -25,6 +25,7 @@ _CHART_PART = 0x0020
 _TITLE = 1  # link of the title of a chart
 _VALUES, _CATEGORIES, _SIZES = 1, 2, 3  # kinds of points
 _MAX_POINTS = 100_000
+_RULE, _SHOWS_MESSAGE = 0x01BE, 1 << 18
 _CELL_NUMBER, _CELL_TEXT = 0x0003, 0x0004  # of a datasheet
 _MAX_COLUMNS = 4_000  # of a datasheet
 
@@ -111,6 +112,7 @@ class XlsDrawings:
         self._inner: list[str] = []  # of objects within charts
         self._notes: list[tuple[int, int, int, str]] = []  # row, column, id of the object, author
         self._margins: list[str] = []
+        self._messages: list[Block] = []
         self._charts: list[_Chart] = []
         self._identity = 0  # of the object whose text may follow
 
@@ -127,6 +129,8 @@ class XlsDrawings:
         elif kind == _NOTE:
             row, column, _, note = record.numbers("HHHH")
             self._notes.append((row, column, note, record.string(8)[0]))
+        elif kind == _RULE:
+            self._messages += _message_of(record)
         elif kind in (_HEADER, _FOOTER):
             self._margins += [record.string(0)[0]] if record.body else []
         elif kind == _FURTHER_MARGINS:
@@ -144,6 +148,7 @@ class XlsDrawings:
         noted = {identity for _, _, identity, _ in self._notes}
         yield from (Block(text) for identity, texts in self._texts.items() if identity not in noted for text in texts)
         yield from map(Block, self._inner)
+        yield from self._messages
         for chart in self._charts:
             yield from chart.blocks()
         for row, column, identity, author in self._notes:
@@ -160,6 +165,15 @@ def _object_text(record: Record) -> str:
         texts.append(decoded(chunk[1:], chunk[0])[:left])
         left -= len(texts[-1])
     return "".join(texts).replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _message_of(record: Record) -> Iterator[Block]:
+    """The message of a rule for cells. An empty text is stored as a NUL."""
+    title, at = record.string(4)
+    _, at = record.string(at)  # title of the message on wrong values
+    text, _ = record.string(at)
+    if record.numbers("I")[0] & _SHOWS_MESSAGE:
+        yield from message_block(title.strip("\0"), text.strip("\0"))
 
 
 def _further_margins(record: Record) -> Iterator[str]:

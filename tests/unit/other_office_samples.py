@@ -12,7 +12,7 @@ from outlook_files import compound_file
 
 from ingest.readers.compound_files import compound_file as large_compound_file
 
-_KINDS = "office text table draw style meta svg xlink presentation dc manifest loext form"
+_KINDS = "office text table draw chart style meta svg xlink presentation dc manifest loext form"
 NAMES = " ".join(f'xmlns:{kind}="urn:{kind}"' for kind in _KINDS.split())
 _SECTOR = 512
 

@@ -201,6 +201,29 @@ class TestOpenDocumentTexts:
         files = {"content.xml": content("text", frame), "Object 1/content.xml": content("chart", p("Harvest") + table)}
         assert lines(zip_of(files), "a.odt") == ["Harvest", "Land: Italy; Units: 5"]
 
+    def test_titles_of_charts_and_their_axes(self):
+        frame = "<text:p><draw:frame><draw:object xlink:href='./Object 1'/></draw:frame></text:p>"
+        axis = (
+            f"<chart:plot-area><chart:axis><chart:title>{p('in tonnes')}</chart:title></chart:axis></chart:plot-area>"
+        )
+        titles = f"<chart:title>{p('Harvest')}</chart:title><chart:subtitle>{p('of 2024')}</chart:subtitle>{axis}"
+        chart = content("chart", f"<chart:chart>{titles}</chart:chart>")
+        found = lines(zip_of({"content.xml": content("text", frame), "Object 1/content.xml": chart}), "a.odt")
+        assert found == ["Chart: Harvest", "of 2024", "in tonnes"]
+
+    def test_hidden_texts_are_left_out(self):
+        style = (
+            "<style:style style:name='T1' style:family='{}'><style:text-properties text:display='none'/></style:style>"
+        )
+        inner = (
+            f"{style.format('text')}<text:p text:style-name='T1'>Seen <text:span text:style-name='T1'>unseen</text:span>"
+            "<text:hidden-text text:is-hidden='true'>unseen</text:hidden-text>too</text:p>"
+            f"<text:section text:display='none'>{p('unseen')}</text:section>"
+        )
+        assert lines(open_document("text", inner), "a.odt") == ["Seen too"]
+        paragraphs = f"{style.format('paragraph')}<text:p text:style-name='T1'>unseen</text:p>{p('Seen')}"
+        assert lines(open_document("text", paragraphs), "a.odt") == ["Seen"]
+
     def test_password(self):
         manifest = f"<manifest:manifest {NAMES}><manifest:encryption-data/></manifest:manifest>"
         data = zip_of({"content.xml": "secret", "META-INF/manifest.xml": manifest})
@@ -243,6 +266,7 @@ class TestOpenDocumentSheets:
     def test_headers_and_footers_of_printed_pages(self):
         number = "<text:p>Page <text:page-number>1</text:page-number> of <text:page-count>9</text:page-count></text:p>"
         name = "<text:p><text:span>Draft of <text:sheet-name>A</text:sheet-name></text:span></text:p>"
+        name += "<text:p>ACME page <text:page-number>1</text:page-number></text:p>"
         masters = (
             f"<style:master-page style:name='M'><style:header><style:region-left>{name}</style:region-left></style:header>"
             f"<style:footer>{number}</style:footer><style:footer-left style:display='false'>{p('Never')}</style:footer-left>"
@@ -254,7 +278,17 @@ class TestOpenDocumentSheets:
         sheet = "<table:table table:name='{0}' table:style-name='S'>{1}</table:table>"
         sheets = sheet.format("A", row(cell("x"))) + sheet.format("B", row(cell("y")))
         data = open_document("spreadsheet", style + sheets, styles=styles)
-        assert lines(data, "a.ods") == ["Sheet A", "x", "Draft of", "Sheet B", "y"]
+        assert lines(data, "a.ods") == ["Sheet A", "x", "Draft of", "ACME page", "Sheet B", "y"]
+
+    def test_messages_of_cells(self):
+        rule = "<table:content-validation table:name='{}'><table:help-message table:title='Pick' table:display='{}'>"
+        rules = "".join(
+            f"{rule.format(name, shows)}{p('One of them')}</table:help-message></table:content-validation>"
+            for name, shows in (("v", "true"), ("w", "false"))
+        )
+        cells = [cell(name, f"table:content-validation-name='{name}'") for name in ("v", "v", "w")]
+        data = open_document("spreadsheet", f"{rules}<table:table table:name='S'>{row(*cells)}</table:table>")
+        assert lines(data, "a.ods") == ["Sheet S", "v; v; w", "Message: Pick: One of them"]
 
     def test_rows_without_end_are_told(self):
         rows = (
@@ -335,6 +369,11 @@ class TestBesideTheCellsOfOldWorkbooks:
         assert self.shown(boxes) == ["Sheet S", "City: Rome; Units: 5", "One", "Two"]
         note = record(0x001C, struct.pack("<HHHH", 1, 27, 0, 1) + old_text("Ada"))
         assert self.shown(boxes + note)[2:] == ["Comment on AB2 by Ada: One\nTwo"]
+
+    def test_messages_of_cells(self):
+        texts = old_text("Pick") + old_text("\0") + old_text("One of them") + old_text("\0")
+        rules = [record(0x01BE, struct.pack("<I", flags) + texts) for flags in (1 << 18, 0)]
+        assert self.shown(rules[0] + rules[1]) == ["Sheet S", "City: Rome; Units: 5", "Message: Pick: One of them"]
 
     def test_headers_and_footers(self):
         further = bytes(30) + struct.pack("<HHHH", 0, 0, 5, 0) + bytes(0) + old_text("First")

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from lxml import etree
 from office_files import CHART, NAMES, OFFICE, series
 from openpyxl.comments import Comment
+from openpyxl.worksheet.datavalidation import DataValidation
 from openpyxl.worksheet.table import Table
 from openpyxl.worksheet.worksheet import Worksheet
 from sample_files import unzipped, workbook, zip_of
@@ -260,6 +261,17 @@ class TestBesideTheCells:
         one = series("Apples", {"East": "5"}).replace("</c:ser>", f"{sizes}</c:ser>")
         chart = etree.fromstring(CHART.format(one).encode())
         assert [block.text for block in chart_blocks(chart)][-1] == "Category: East; Apples: 5; Apples (size): 9"
+
+    def test_messages_of_cells(self):
+        def fill(sheet: Worksheet) -> None:
+            sheet.append(["City"])
+            sheet.append(["Rome"])
+            for shows, cells in ((True, "A2:A9"), (False, "B1")):
+                rule = DataValidation(type="whole", promptTitle="Pick", prompt="One of\nthem", showInputMessage=shows)
+                rule.add(cells)
+                sheet.add_data_validation(rule)
+
+        assert lines(book(fill)) == ["City: Rome", "Message on A2:A9: Pick: One of them"]
 
     def test_headers_of_printed_pages(self):
         def fill(sheet: Worksheet) -> None:
