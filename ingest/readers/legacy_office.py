@@ -51,9 +51,10 @@ def read_doc(data: bytes, limits: ReadLimits, read_member: ReadMember) -> Extrac
     `read_xls`: damaged, protected, or no `office` extra."""
     sections, title, metadata, shown = _parsed(data, "doc", "Word document")
     labels = DocLabels(data)
-    blocks = [block for section in sections for block in _blocks(section["elements"], labels.before)]
+    blocks = [block for section in sections for block in _blocks(section["elements"], labels.shown)]
     missing = _missing(shown, [*blocks, *map(Block, labels.numbered)])
-    blocks += [Block(labels.before(block.text) + block.text) for block in missing]
+    blocks += [Block(labels.shown(block.text)) for block in missing]
+    blocks += map(Block, labels.of_fields_alone)
     lists = 0 if labels.is_known else _count(sections, _is_list)
     title = next((block.text for block in blocks if block.level), title)
     objects, files = EmbeddedObjects(data), ShownFiles(limits, read_member)
@@ -232,31 +233,31 @@ def _of_excel_4(data: bytes, error: CalamineError) -> Iterator[Block]:
     yield from render_rows((line.split("\t") for line in shown.split("\n")), has_gaps=True)
 
 
-def _no_label(text: str) -> str:
-    return ""
+def _as_it_is(text: str) -> str:
+    return text
 
 
-def _blocks(elements: Iterable[Mapping[str, Any]], label: Callable[[str], str] = _no_label) -> Iterator[Block]:
-    """The blocks of elements. `label` returns the automatic number of a paragraph with this text."""
+def _blocks(elements: Iterable[Mapping[str, Any]], shown: Callable[[str], str] = _as_it_is) -> Iterator[Block]:
+    """The blocks of elements. `shown` returns a paragraph with this text as Word shows it."""
     for element in elements:
         kind = element.get("type")
         if kind in ("heading", "paragraph"):
             text = "".join(_inline(element.get("content") or ())).strip()
             if text:
-                yield Block(label(text) + text, min(element.get("level", 1), 6) if kind == "heading" else None)
+                yield Block(shown(text), min(element.get("level", 1), 6) if kind == "heading" else None)
         elif kind == "table":
-            yield from render_rows(_row(row, label) for row in element.get("rows") or ())
+            yield from render_rows(_row(row, shown) for row in element.get("rows") or ())
         elif kind == "image":
             alternative = (element.get("alt_text") or "").strip()
             if alternative and not _OBJECT.fullmatch(alternative):
                 yield Block(f"Picture: {alternative}")
         elif kind in ("footnote", "endnote"):
             name = element.get("marker") or kind.capitalize()
-            yield from (Block(f"{name}: {block.text}") for block in _blocks(element.get("content") or (), label))
+            yield from (Block(f"{name}: {block.text}") for block in _blocks(element.get("content") or (), shown))
         else:  # lists, their items, text boxes
             for name in ("content", "items", "nested"):
                 inner = element.get(name) or ()
-                yield from _blocks(inner if isinstance(inner, list) else [inner] if inner else (), label)
+                yield from _blocks(inner if isinstance(inner, list) else [inner] if inner else (), shown)
 
 
 def _inline(content: Iterable[Mapping[str, Any]]) -> Iterator[str]:
@@ -265,10 +266,10 @@ def _inline(content: Iterable[Mapping[str, Any]]) -> Iterator[str]:
         yield raised(text) if part.get("vertical_align") == "superscript" else text
 
 
-def _row(row: Mapping[str, Any], label: Callable[[str], str]) -> list[str]:
+def _row(row: Mapping[str, Any], shown: Callable[[str], str]) -> list[str]:
     cells: list[str] = []
     for cell in row.get("cells") or ():
-        cells.append("\n".join(block.text for block in _blocks(cell.get("content") or (), label)))
+        cells.append("\n".join(block.text for block in _blocks(cell.get("content") or (), shown)))
         cells += [SPANNED] * (min(cell.get("col_span") or 1, 64) - 1)
     return cells
 

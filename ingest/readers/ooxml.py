@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterator
 
 from ingest.readers.charts import chart_blocks, diagram_blocks
+from ingest.readers.field_instructions import shown_instruction, shown_sign
 from ingest.readers.formulas import linear_formula
 from ingest.readers.grids import SPANNED, render_rows
 from ingest.readers.opc import Element, Package, attribute, children, first, is_on, local
@@ -27,20 +28,8 @@ _DRAWINGS = {"drawing", "pict", "object"}
 _FILES = ("OLEObject", "oleObj", "altChunk")
 _FILE_NAME = re.compile(r"\S+\.(?:png|jpe?g|gif|bmp|tiff?|emf|wmf|svg)", re.I)
 _BLANK_LINES = re.compile(r"\n\s*\n")  # would end a block
-_BUTTONS = {"MACROBUTTON", "GOTOBUTTON"}
-_SWITCHES = re.compile(r"\\[A-Za-z]+\d*|[(),;]")  # of a formula field
-_SIGN_OF_FIELD = re.compile(r"(?P<code>0x[0-9a-f]{1,6}|[1-9]\d{0,6}|0)(?: +\\f +\"?(?P<font>[^\"\\]{1,60}))?", re.I)
 _MAX_SPAN = 1_000
 _LONG_CELL = 300  # characters: too long for a column name
-_PRIVATE = range(0xE000, 0xF900)  # characters with a meaning only in one font
-# Letters in the font Symbol → the Greek letters that it shows.
-_SYMBOLS = str.maketrans(
-    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ", "αβχδεφγηιϕκλμνοπθρστυϖωξψζΑΒΧΔΕΦΓΗΙϑΚΛΜΝΟΠΘΡΣΤΥςΩΞΨΖ"
-)
-# Codes in the fonts Wingdings and Wingdings 2 → boxes, check marks and arrows that say something.
-_WINGDINGS = dict(zip((0x6F, 0xA8, 0xFC, 0xFB, 0xFD, 0xFE, 0xDF, 0xE0, 0xE8), "☐☐✓✗☒☑←→→", strict=True))
-_WINGDINGS_2 = dict(zip((0x4F, 0x50, 0x51, 0x52, 0x53, 0x54, 0xA3), "✗✓☒☑☒☒☐", strict=True))
-_PICTURES = {"Wingdings": _WINGDINGS, "Wingdings 2": _WINGDINGS_2}
 
 
 def _nothing(paragraph: Element) -> str:
@@ -156,7 +145,7 @@ class Walk:
             if tag in _SILENT or (tag == "r" and is_on(first(child, "rPr", "vanish"))):
                 continue
             if tag == "fldChar":
-                self._field(child, texts)
+                self._field(child, texts, beside)
             elif tag == "t":
                 text = "" if any(self._fields) else child.text or ""
                 texts.append(raised(text) if _is_raised(first(parent, "rPr")) else text)
@@ -180,7 +169,7 @@ class Walk:
             else:
                 self._inline(child, texts, beside)
 
-    def _field(self, mark: Element, texts: list[str]) -> None:
+    def _field(self, mark: Element, texts: list[str], beside: list[Block]) -> None:
         kind = attribute(mark, "fldCharType")
         if kind == "begin":
             self._fields.append(True)
@@ -191,7 +180,9 @@ class Walk:
         elif self._fields and kind == "end":
             instruction = self._instructions.pop()
             if self._fields.pop() and not any(self._fields):  # without a result
-                texts.append(_shown_instruction(instruction))
+                text, reading = shown_instruction(instruction)
+                texts.append(text)
+                beside += [Block(reading)] if reading else []
 
     def _table(self, table: Element) -> Iterator[Block]:
         rows = [(row, list(_within(row, "tc"))) for row in _within(table, "tr") if first(row, "trPr", "del") is None]
@@ -251,18 +242,6 @@ def _is_large_letter(paragraph: Element) -> bool:
     return after is not None and local(after) == "p"
 
 
-def _shown_instruction(instruction: str) -> str:
-    """What a field without a result shows: the label of a button, a sign, or the texts of a formula."""
-    kind, _, rest = instruction.strip().partition(" ")
-    if kind.upper() in _BUTTONS:
-        return rest.strip().partition(" ")[2].strip()
-    if kind.upper() == "EQ":
-        return " ".join(_SWITCHES.sub(" ", rest).split())
-    if kind.upper() == "SYMBOL" and (match := _SIGN_OF_FIELD.match(rest.strip())):
-        return _sign(int(match["code"], 0), (match["font"] or "").strip())
-    return ""
-
-
 def _within(parent: Element, tag: str) -> Iterator[Element]:
     """Yields rows or cells, also from inside controls and tracked changes."""
     for child in children(parent):
@@ -294,12 +273,4 @@ def _symbol(element: Element) -> str:
         code = int(attribute(element, "char"), 16)
     except ValueError:
         return ""
-    return _sign(code, attribute(element, "font"))
-
-
-def _sign(code: int, font: str) -> str:
-    if (pictures := _PICTURES.get(font)) is not None:
-        return pictures.get(code & 0xFF, "")
-    if font == "Symbol" and (code & 0xFF) < 0x80 and (code < 0x80 or code in _PRIVATE):
-        return chr(code & 0xFF).translate(_SYMBOLS)
-    return chr(code) if code not in _PRIVATE and code < 0x110000 else ""
+    return shown_sign(code, attribute(element, "font"))
