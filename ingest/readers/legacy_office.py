@@ -24,6 +24,7 @@ from ingest.readers.package import iso_date
 from ingest.readers.parts import Block
 from ingest.readers.sheets import under_heading
 from ingest.readers.shown_files import ShownFiles, fitted
+from ingest.readers.slide_texts import beside_slides
 from ingest.readers.slides import check_slides, join_pages
 from ingest.readers.slides_of_1995 import blocks_of_1995
 from ingest.readers.tables import join_blocks
@@ -82,6 +83,7 @@ def read_ppt(data: bytes, limits: ReadLimits, read_member: ReadMember) -> Extrac
         ]
         for slide in sections
     ]
+    _add_beside(pages, beside_slides(objects))
     title = next((block.text for page in pages for block in page if block.level), title)
     if not any(pages) and (texts := blocks_of_1995(data)):
         joined = join_blocks(texts, limits)
@@ -151,6 +153,20 @@ def _parsed(
     values.append(("modified", iso_date(properties.get("modified") or "")))
     metadata: dict[str, MetadataValue] = {key: value for key, value in values if value}
     return structure["sections"], properties.get("title") or "", metadata, shown
+
+
+def _add_beside(pages: list[list[Block]], beside: Mapping[int, list[Block]]) -> None:
+    """Adds the blocks beside each slide that its page lacks, and those that stand beside several to the first."""
+    added = set[str]()
+    for number, blocks in sorted(beside.items()):
+        if number >= len(pages):
+            continue
+        shown = "".join(packed(block.text) for block in pages[number])
+        for block in blocks:
+            own = packed(block.text.removeprefix("Notes: "))
+            if own not in shown and own not in added:
+                added.add(own)
+                pages[number].append(block)
 
 
 def _notes(

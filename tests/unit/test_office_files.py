@@ -537,3 +537,13 @@ def test_part_of_another_encoding():
 def test_signs_of_symbol_fonts(font, code, shown):
     sign = f'<w:r><w:sym w:font="{font}" w:char="{code}"/></w:r>'
     assert read(word(f"<w:p>{sign}{run(' agreed')}</w:p>")).text == f"{shown} agreed".strip()
+
+
+def test_comments_of_slides_name_their_authors():
+    comments = f'<p:cmLst {NAMES}><p:cm authorId="0"><p:text>Sure?</p:text></p:cm><p:cm authorId="9"><p:text>Yes</p:text></p:cm></p:cmLst>'
+    files = unzipped(show(shape("Seen"), {"k": ("comments", "comments/comment1.xml", comments)}))
+    files["ppt/commentAuthors.xml"] = f'<p:cmAuthorLst {NAMES}><p:cmAuthor id="0" name="Ada"/></p:cmAuthorLst>'.encode()
+    link = f'<Relationship Id="a" Type="{OFFICE}/commentAuthors" Target="commentAuthors.xml"/></Relationships>'
+    relations = "ppt/_rels/presentation.xml.rels"
+    files[relations] = files[relations].replace(b"</Relationships>", link.encode())
+    assert lines(zip_of(files), "a.pptx") == ["Seen", "Comment by Ada: Sure?", "Comment: Yes"]

@@ -27,6 +27,7 @@ from other_office_samples import (
     other_office_samples,
     p,
     powerpoint_95,
+    powerpoint_97,
     record,
     row,
     wide,
@@ -407,6 +408,20 @@ def test_margins_of_a_workbook_of_1995():
     sheet += b"".join(record(kind, bytes([len(text)]) + text.encode("cp1251")) for kind, text in margins)
     sheet += record(0x0203, struct.pack("<HHHd", 0, 0, 0, 5.0)) + record(0x000A, b"")
     assert lines(compound_file({"Book": head + sheet}), "a.xls") == ["Sheet S", "5", "Отчёт за", "Страница"]
+
+
+def test_notes_comments_and_footers_of_old_slides():
+    data = powerpoint_97(
+        ("One", "Body"),
+        ("Two", "More"),
+        notes={1: "Slowly.\rThen faster.", 0: "Body"},
+        comments={0: ("Ada", "Sure?"), 1: ("", "Yes")},
+        footers={0: "ACME", 1: "ACME"},
+    )
+    assert lines(data, "a.ppt") == [
+        *("One", "Body", "Comment by Ada: Sure?", "ACME"),
+        *("Two", "More", "Notes: Slowly.\nThen faster.", "Comment: Yes"),
+    ]
 
 
 def test_slides_of_1995():
