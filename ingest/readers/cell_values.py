@@ -298,7 +298,8 @@ class _Form:
         broken = "".join(place.partition(".")[2] for place in places)
         self._counts = [len(place.partition(".")[0].replace(",", "")) for place in places]
         self._with_point = max((at for at, place in enumerate(places) if "." in place), default=-1)
-        self._least, self._zeros = broken.count("0"), whole.count("0")
+        self._least = broken.rfind("0") + 1  # a 0 shows all places between it and the point
+        self._zeros = len(whole.replace(",", "").lstrip("#?"))
         self._step = Decimal(1).scaleb(-min(len(broken), _MAX_DIGITS))
         self._is_grouped = "," in whole
         self._factor = 100 if "%" in self.text else 1

@@ -43,6 +43,7 @@ _WORD = re.compile(r"[^\W\d_]{2}")
 _MOST_SOUGHT = 10**9  # characters scanned for missing parts, in total
 _BETWEEN = re.compile(r"\n|[;:.!?]")
 _SIGN = re.compile(r"\w")
+_NOTES = "Notes: "
 # Placeholders that office-oxide writes for embedded objects.
 _OBJECT = re.compile(r"\[?Embedded (?:OLE object|sound|video|Microsoft .{1,60})\]?", re.IGNORECASE)
 
@@ -79,7 +80,7 @@ def read_ppt(data: bytes, limits: ReadLimits, read_member: ReadMember) -> Extrac
     pages = [
         [
             *_blocks(slide["elements"]),
-            *(Block(f"Notes: {note.text}") for note in _blocks(slide.get("speaker_notes") or ())),
+            *(Block(_NOTES + note.text) for note in _blocks(slide.get("speaker_notes") or ())),
         ]
         for slide in sections
     ]
@@ -161,9 +162,9 @@ def _add_beside(pages: list[list[Block]], beside: Mapping[int, list[Block]]) -> 
     for number, blocks in sorted(beside.items()):
         if number >= len(pages):
             continue
-        shown = "".join(packed(block.text) for block in pages[number])
+        shown = "".join(packed(block.text.removeprefix(_NOTES)) for block in pages[number])
         for block in blocks:
-            own = packed(block.text.removeprefix("Notes: "))
+            own = packed(block.text.removeprefix(_NOTES))
             if own not in shown and own not in added:
                 added.add(own)
                 pages[number].append(block)
