@@ -1,8 +1,8 @@
 """Dates and times of a spreadsheet as their formats show them (ECMA-376 part 1, 18.8.31).
 
-Names of months and days are shown in the language of the format, with the date in ISO 8601 behind them, since they
-often lack the century: `17-May-07 (2007-05-17)`. Dates of digits alone become ISO 8601, because their order depends on
-the language of the program."""
+Names of months and days are shown in the language of the format, as are words, with the date in ISO 8601 behind them,
+since they often lack the century: `17-May-07 (2007-05-17)`, `5月17日 (2007-05-17)`. Dates of digits alone become ISO
+8601, because their order depends on the language of the program."""
 
 from __future__ import annotations
 
@@ -29,11 +29,13 @@ _TOKEN = re.compile(
 _HEXADECIMAL = re.compile(r"[0-9A-F]+", re.IGNORECASE)
 _DATE, _TIME = {"y", "month", "d"}, {"h", "minute", "s", "elapsed"}
 _SECONDS = {"h": 3600, "m": 60, "s": 1}
+_ERAS = {"e", "g"}  # years of emperors
+_SIGNS_OF_ISO = {"T", "Z"}
 _MOST_PLACES = 6  # of a second: datetime knows no more
 
 
 class _Piece(NamedTuple):
-    kind: str  # y, month, d, h, minute, s, fraction, halves, elapsed; empty for text
+    kind: str  # y, month, d, h, minute, s, fraction, halves, elapsed, era; empty for text
     text: str
 
 
@@ -65,7 +67,7 @@ def shown_moment(value: float, code: str, epoch: datetime) -> str | None:
     if not kinds & _DATE:
         return _text(moment, pieces, _ENGLISH)
     date = moment.date().isoformat()
-    if any(piece.kind in ("month", "d") and len(piece.text) > 2 for piece in pieces):
+    if any(map(_is_name, pieces)) and "era" not in kinds:
         return f"{_text(moment, pieces, _language(code))} ({date})"
     at = [number for number, piece in enumerate(pieces) if piece.kind in _TIME | {"fraction", "halves"}]
     if not at or moment.time() == time():
@@ -94,7 +96,15 @@ def _kind(token: re.Match[str]) -> tuple[str, str]:
         return "elapsed", token["elapsed"].lower()
     if token["halves"]:
         return "halves", token["halves"]
-    return "", token["text"] or token["sign"] or token["other"] or ""
+    kind = "era" if (token["other"] or "").lower() in _ERAS else ""
+    return kind, token["text"] or token["sign"] or token["other"] or ""
+
+
+def _is_name(piece: _Piece) -> bool:
+    """Whether it shows the name of a month or day, or a word, as in `m月d日`. T and Z of ISO 8601 are no words."""
+    if piece.kind:
+        return piece.kind in ("month", "d") and len(piece.text) > 2
+    return piece.text.strip().isalpha() and piece.text not in _SIGNS_OF_ISO
 
 
 def _places(pieces: tuple[_Piece, ...]) -> int:

@@ -1,8 +1,8 @@
 """Numbers of a spreadsheet as their formats show them (ECMA-376 part 1, 18.8.30 and 18.8.31), with units and
 currencies.
 
-Powers of ten are followed by the whole number: `1.98E+08 (198356388)`. Numbers formatted as fractions or thousands are
-shown in full. Dates and times: see cell_dates.py."""
+Powers of ten, fractions and thousands are followed by the whole number: `1.98E+08 (198356388)`, `2 1/2 (2.5)`,
+`1.5M (1500000)`. Dates and times: see cell_dates.py."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import struct
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
+from fractions import Fraction
 from functools import lru_cache
 from operator import eq, ge, gt, le, lt, ne
 from typing import NamedTuple
@@ -23,13 +24,17 @@ _DATES |= dict.fromkeys((*range(27, 37), *range(50, 59)), "yyyy-mm-dd hh:mm:ss")
 _TIMES = {18: "h:mm AM/PM", 19: "h:mm:ss AM/PM", 20: "h:mm", 21: "h:mm:ss", 45: "mm:ss", 47: "mm:ss.0"}
 _NUMBERS = {1: "0", 2: "0.00", 3: "#,##0", 4: "#,##0.00", 9: "0%", 10: "0.00%", 37: "#,##0", 38: "#,##0"}
 _NUMBERS |= {11: "0.00E+00", 39: "#,##0.00", 40: "#,##0.00", 46: "[h]:mm:ss"}
+_NUMBERS |= {12: "# ?/?", 13: "# ??/??", 48: "##0.0E+0"}
 BUILT_IN = {**_NUMBERS, **_DATES, **_TIMES}
 _NO_NUMBER = -1  # of a format
 _ERRORS = {0: "#NULL!", 7: "#DIV/0!", 15: "#VALUE!", 23: "#REF!", 29: "#NAME?", 36: "#NUM!", 42: "#N/A"}
 _CONTROLS = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")  # also what is no character
 _LITERAL = re.compile(r'"[^"]*"|\\.|_.|\*.|\[[^\]]*\]')
 _QUOTED = re.compile(r'"[^"]*"|\\.')
-_POWER = re.compile(r"[0#?](?:\.(?P<places>[0#?]+))?E[+-](?P<exponent>0+)", re.I)
+_POWER = re.compile(r"(?P<whole>[0#?]+)(?:\.(?P<places>[0#?]+))?E[+-](?P<exponent>0+)", re.I)
+_FRACTION = re.compile(r"(?:(?P<whole>[0#?]+) +)?[0#?]+ ?/ ?(?P<below>[#?]+|[1-9]\d*) *")
+# Commas behind the digits of a format divide by a thousand each.
+_THOUSANDS = re.compile(r'"[^"]*"|\\.|_.|\*.|\[[^\]]*\]|(?<=[0#?])(?P<commas>,+)(?![0#?,])')
 # The tokens of a number format: text, escaped character, currency, padding, digit placeholders, any other character.
 _FORM = re.compile(
     r'"(?P<text>[^"]*)"|\\(?P<sign>.)|\[\$(?P<currency>[^\]-]*+)[^\]]*+\]|(?P<nothing>_.|\*.|\[[^\]]*\])'
@@ -46,6 +51,7 @@ _LONGEST = 255  # characters of a format that are read, the limit of Excel
 _MOST_SECTIONS = 3  # for numbers
 _DAYS = range(-693_593, 2_958_466)  # serial days of the years 1 to 9999
 _DIGITS = 15  # significant digits that a spreadsheet stores
+_MOST_OF_FRACTION = 1e15
 
 
 class CellFormats:
@@ -121,7 +127,7 @@ def formatted_value(text: str, code: str, epoch: datetime = EPOCH) -> str:
         if int(value) not in _DAYS:
             return shown_number(text)
         return shown_moment(abs(value) if section.is_unsigned else value, section.code, epoch) or shown_number(text)
-    return _power(value, section.code) or _number(text, section)
+    return _power(value, section.code) or _fraction(value, section) or _number(text, section)
 
 
 def _power(value: float, section: str) -> str:
@@ -129,10 +135,34 @@ def _power(value: float, section: str) -> str:
     match = _POWER.fullmatch(_LITERAL.sub("", section))
     if match is None:
         return ""
-    mantissa, _, exponent = f"{value:.{min(len(match['places'] or ''), _MAX_DIGITS)}E}".partition("E")
-    shown = f"{mantissa}E{exponent[0]}{exponent[1:].lstrip('0').rjust(len(match['exponent']), '0')}"
+    number, digits = Decimal(repr(value)), min(len(match["whole"]), _DIGITS)
+    step = Decimal(1).scaleb(-min(len(match["places"] or ""), _DIGITS))
+    exponent = number.adjusted() // digits * digits if number else 0
+    mantissa = number.scaleb(-exponent).quantize(step, ROUND_HALF_UP)
+    if mantissa.adjusted() >= digits:  # after rounding
+        exponent += digits
+        mantissa = number.scaleb(-exponent).quantize(step, ROUND_HALF_UP)
+    shown = f"{mantissa:f}E{'-' if exponent < 0 else '+'}{str(abs(exponent)).rjust(len(match['exponent']), '0')}"
     whole = f"{value:.{_DIGITS}g}"
     return shown if whole == shown else f"{shown} ({whole})"
+
+
+def _fraction(value: float, section: _Section) -> str:
+    """A fraction with the whole number behind it; empty if the format shows none."""
+    match = _FRACTION.fullmatch(_LITERAL.sub("", section.code))
+    if match is None or abs(value) > _MOST_OF_FRACTION:
+        return ""
+    below, number = match["below"], Fraction(abs(value))
+    if below.isdigit():
+        parts = Fraction(round(number * int(below)), int(below))
+    else:
+        parts = number.limit_denominator(10 ** min(len(below), _DIGITS) - 1)
+    whole, rest = divmod(parts, 1) if match["whole"] else (0, parts)
+    factor = int(below) // rest.denominator if below.isdigit() else 1  # as the format says, such as 2/4
+    shown = f"{rest.numerator * factor}/{rest.denominator * factor}" if rest else ""
+    shown = " ".join(filter(None, (str(whole) if whole or not rest else "", shown)))
+    sign = "-" if value < 0 and not section.is_unsigned else ""
+    return f"{sign}{shown} ({value:.{_DIGITS}g})" if rest else f"{sign}{shown}"
 
 
 def error_text(code: int) -> str:
@@ -212,7 +242,8 @@ def _around_text(sections: tuple[str, ...]) -> str:
 
 
 def _number(text: str, section: _Section) -> str:
-    form = _form(section.code)
+    code, thousands = _without_thousands(section.code)
+    form = _form(code)
     if form is None:
         return shown_number(text)
     try:
@@ -221,11 +252,19 @@ def _number(text: str, section: _Section) -> str:
             # Formats without digit placeholders show only their text, as "-" for zero; formats of colours alone show
             # nothing.
             return form.text or shown_number(text)
-        shown = form.shown(abs(value))
+        shown = form.shown(abs(value).scaleb(-3 * thousands))
     except InvalidOperation:  # not a number, or with more digits than Decimal keeps
         return text
     sign = "-" if value < 0 and not section.is_unsigned and any("1" <= sign <= "9" for sign in shown) else ""
-    return " ".join((sign + shown).split())
+    shown = " ".join((sign + shown).split())
+    return f"{shown} ({shown_number(text)})" if thousands else shown
+
+
+@lru_cache(1024)
+def _without_thousands(code: str) -> tuple[str, int]:
+    """The format without commas that divide by a thousand, and the number of these."""
+    commas = sum(len(match["commas"] or "") for match in _THOUSANDS.finditer(code))
+    return _THOUSANDS.sub(lambda match: "" if match["commas"] else match[0], code), commas
 
 
 @lru_cache(1024)
@@ -259,7 +298,8 @@ class _Form:
         broken = "".join(place.partition(".")[2] for place in places)
         self._counts = [len(place.partition(".")[0].replace(",", "")) for place in places]
         self._with_point = max((at for at, place in enumerate(places) if "." in place), default=-1)
-        self._least, self._zeros = broken.count("0"), whole.count("0")
+        self._least = broken.rfind("0") + 1  # a 0 shows all places between it and the point
+        self._zeros = len(whole.replace(",", "").lstrip("#?"))
         self._step = Decimal(1).scaleb(-min(len(broken), _MAX_DIGITS))
         self._is_grouped = "," in whole
         self._factor = 100 if "%" in self.text else 1

@@ -16,6 +16,7 @@ import olefile
 
 from ingest.readers.containers import open_compound_file
 from ingest.readers.errors import parser_errors
+from ingest.readers.field_instructions import shown_instruction
 from ingest.readers.numbering import Level, ListCounts, NumberedList
 
 _PAGE = 512  # bytes of a page of paragraph properties
@@ -38,6 +39,8 @@ _FORMS |= {22: "decimalZero", 23: "bullet", 255: "none"}
 _CELL = "\a"
 _ENDS = re.compile(f"[\r{_CELL}\f]")  # of paragraphs, cells, pages
 _FIELD = re.compile("\x13[^\x13\x14\x15]*\x14?|\x15")  # the instruction of a field, not its result
+_WITHOUT_RESULT = re.compile("\x13([^\x13\x14\x15]*)\x15")
+_SIGNS = {0x0B: "\n", 0x1E: "-"} | dict.fromkeys((*range(9), *range(14, 19), 0x1F))
 _LONGEST_TEMPLATE = 255
 
 
@@ -48,34 +51,48 @@ class DocLabels:
     """
 
     def __init__(self, data: bytes) -> None:
-        self._labels: Mapping[str, deque[str]] = defaultdict(deque)
-        self.numbered: list[str] = []  # the texts that got a label
+        self._paragraphs: Mapping[str, deque[_Shown]] = defaultdict(deque)
+        self.of_fields_alone: list[str] = []  # paragraphs of nothing but fields without results
+        self.numbered: list[str] = []  # the texts that got a label, or what a field says
         try:
             with open_compound_file(io.BytesIO(data)) as compound:
-                for text, label in _Document(compound).labelled():
-                    self._labels[packed(text)].append(label)
+                for text, shown in _Document(compound).labelled():
+                    if text or not shown.whole:
+                        self._paragraphs[text].append(shown)
+                    else:
+                        self.of_fields_alone.append(shown.label + shown.whole)
             self.is_known = True
         except parser_errors():
-            self._labels.clear()
+            self._paragraphs.clear()
+            self.of_fields_alone.clear()
             self.is_known = False
 
-    def before(self, text: str) -> str:
-        """The label of the next paragraph with this text, such as `2.1 `; empty for plain paragraphs."""
-        labels = self._labels.get(packed(text))
-        label = labels.popleft() if labels else ""
-        if label:
+    def shown(self, text: str) -> str:
+        """The next paragraph with this text as Word shows it: with its label, such as `2.1 `, and with what fields
+        without results say."""
+        paragraphs = self._paragraphs.get(packed(text))
+        label, whole = paragraphs.popleft() if paragraphs else _PLAIN
+        if label or whole:
             self.numbered.append(text)
-        return label
+        return label + (whole or text)
 
     @property
     def unused(self) -> int:
         """The number of labels whose paragraphs were not asked for."""
-        return sum(bool(label) for labels in self._labels.values() for label in labels)
+        return sum(bool(each.label) for paragraphs in self._paragraphs.values() for each in paragraphs)
 
 
 def packed(text: str) -> str:
     """The letters and digits of a text, also of raised ones: the same for two readings of it."""
     return "".join(filter(str.isalnum, text if text.isascii() else unicodedata.normalize("NFKC", text)))
+
+
+class _Shown(NamedTuple):
+    label: str
+    whole: str  # the paragraph with what its fields without results say; empty if it has none
+
+
+_PLAIN = _Shown("", "")
 
 
 class _Place(NamedTuple):
@@ -104,9 +121,9 @@ class _Document:
         self._starts = struct.unpack_from(f"<{count}I", places)
         self._numbers = struct.unpack_from(f"<{count}I", places, 4 * (count + 1))
 
-    def labelled(self) -> Iterator[tuple[str, str]]:
-        """The texts of the paragraphs with their labels, in order. Empty paragraphs count, but only those in cells are
-        given: tables have columns of row numbers."""
+    def labelled(self) -> Iterator[tuple[str, _Shown]]:
+        """The packed texts of the paragraphs, and what Word shows of them, in order. Empty paragraphs count, but only
+        those in cells are given: tables have columns of row numbers."""
         counts, places = ListCounts(), dict[bytes, tuple[int, int]]()
         for text, end, place in self._paragraphs():
             properties = self._properties(place)
@@ -114,9 +131,9 @@ class _Document:
                 places[properties] = self._list_of(properties)
             use, depth = places[properties]
             label = counts.label(str(use), self._uses[use - 1], depth) if 0 < use <= len(self._uses) else ""
-            shown = _FIELD.sub("", text)
-            if shown.strip() or end == _CELL:
-                yield shown, label
+            plain, whole = _FIELD.sub("", text), _said(text)
+            if plain.strip() or whole or end == _CELL:
+                yield packed(plain), _Shown(label, whole)
 
     def _paragraphs(self) -> Iterator[tuple[str, str, int]]:
         """The texts of the paragraphs, the characters that end them, and the places of these in the stream."""
@@ -190,6 +207,19 @@ class _Document:
 
     def _number(self, form: str, at: int) -> int:
         return int(struct.unpack_from(f"<{form}", self._main, at)[0])
+
+
+def _said(text: str) -> str:
+    """The paragraph with what its fields without results say; empty if these say nothing."""
+    said = list[str]()
+
+    def instructed(match: re.Match[str]) -> str:
+        shown, reading = shown_instruction(match[1])
+        said.append(shown)
+        return f"{shown} ({reading})" if reading else shown
+
+    whole = _WITHOUT_RESULT.sub(instructed, text)
+    return _FIELD.sub("", whole).translate(_SIGNS).strip() if any(said) else ""
 
 
 def _page(data: bytes) -> tuple[tuple[int, ...], list[bytes]]:

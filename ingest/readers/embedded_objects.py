@@ -25,7 +25,9 @@ _HEAD = 8  # bytes of a record's version, kind and length
 _CONTAINER = 0xF
 _SLIDES, _SLIDE, _OBJECT, _SHOWN, _STORED = 0x0FF0, 0x03F3, 0x0FC3, 0x0BC1, 0x1011
 _EDIT, _PLACES = 0x0FF5, 0x1772
-_OF_SLIDES = 0  # instance of the list of slides, not of masters or notes
+_BINARY = 0x138B  # tags of programs, which hold records
+_MOST_WALKS = 3  # through all records
+_OF_SLIDES, _OF_NOTES = 0, 2  # instances of the lists of slides and notes; that of masters is 1
 _COMPRESSED = 1  # instance of a stored object
 _MOST_EDITS = 1_000
 _MOST_NAMES = 10_000  # of objects on slides: many slides may show the same one
@@ -87,11 +89,16 @@ def _blocks(names: list[str], files: ShownFiles) -> ObjectTexts:
     return ObjectTexts([block for text in read for block in blocks_of(text)], len(read), len(names) - len(read))
 
 
-class _Record(NamedTuple):
+class SlideRecord(NamedTuple):
     kind: int
     instance: int
     body: int  # where it begins
     end: int
+
+
+class ListedSlide(NamedTuple):
+    place: int | None  # of its record
+    identity: int
 
 
 class SlideObjects:
@@ -103,13 +110,17 @@ class SlideObjects:
         self._stream = b""
         self._places: dict[int, int] = {}
         self._by_slide: Mapping[int, list[str]] = {}  # names of the objects of each slide, from 0
+        self.slides: list[ListedSlide] = []
+        self.notes: list[int] = []  # places of the notes
+        self.document = 0  # place of the record of the presentation
         try:
             with open_compound_file(io.BytesIO(data)) as compound:
                 self._stream = compound.openstream("PowerPoint Document").read()
                 user = compound.openstream("Current User").read()
-            self._records_left = len(self._stream) // _HEAD  # no two slides share their bytes
+            self._records_left = _MOST_WALKS * len(self._stream) // _HEAD  # no two slides share their bytes
             self._places, document = self._edits(struct.unpack_from("<I", user, 16)[0])
-            self._by_slide = self._shown(document)
+            self.document = self._places[document]
+            self._by_slide = self._shown()
         except parser_errors():
             self._by_slide = {}
 
@@ -164,14 +175,22 @@ class SlideObjects:
             yield from enumerate(struct.unpack_from(f"<{count}I", self._stream, at + 4), first)
             at += 4 + 4 * count
 
-    def _shown(self, document: int) -> dict[int, list[str]]:
+    def bytes_of(self, record: SlideRecord) -> bytes:
+        return self._stream[record.body : record.end]
+
+    def _shown(self) -> dict[int, list[str]]:
         """The names of the objects that each slide shows: they end with the number of the object's part."""
         slides, stored, instance = list[int](), dict[int, int](), _OF_SLIDES
-        for record in self._records(self._places[document]):
+        for record in self.records(self.document):
             if record.kind == _SLIDES:
                 instance = record.instance
-            elif record.kind == _SLIDE and instance == _OF_SLIDES:
-                slides.append(struct.unpack_from("<I", self._stream, record.body)[0])
+            elif record.kind == _SLIDE and instance in (_OF_SLIDES, _OF_NOTES):
+                part, identity = struct.unpack_from("<I8xI", self._stream, record.body)
+                if instance == _OF_NOTES:
+                    self.notes += [self._places[part]] if part in self._places else []
+                    continue
+                slides.append(part)
+                self.slides.append(ListedSlide(self._places.get(part), identity))
             elif record.kind == _OBJECT:
                 _, _, identity, _, part = struct.unpack_from("<5I", self._stream, record.body)
                 stored[identity] = part
@@ -190,14 +209,15 @@ class SlideObjects:
         return shown
 
     def _parts(self, slide: int, stored: Mapping[int, int]) -> Iterator[int]:
-        for record in self._records(slide):
+        for record in self.records(slide):
             if record.kind == _SHOWN:
                 (identity,) = struct.unpack_from("<I", self._stream, record.body)
                 if identity in stored:
                     yield stored[identity]
 
-    def _records(self, at: int) -> Iterator[_Record]:
-        """The records within the one at `at`, those of containers after them."""
+    def records(self, at: int) -> Iterator[SlideRecord]:
+        """The records within the one at `at`, those of containers after them. Raises struct.error or ValueError for
+        damage."""
         outer = self._record(at)
         at = outer.body
         while at + _HEAD <= outer.end:
@@ -206,9 +226,9 @@ class SlideObjects:
             if self._records_left < 0:
                 raise ValueError("The slides overlap.")
             yield record
-            is_container = self._stream[at] & 0xF == _CONTAINER
+            is_container = self._stream[at] & 0xF == _CONTAINER or record.kind == _BINARY
             at = record.body if is_container else record.end
 
-    def _record(self, at: int) -> _Record:
+    def _record(self, at: int) -> SlideRecord:
         head, kind, size = struct.unpack_from("<HHI", self._stream, at)
-        return _Record(kind, head >> 4, at + _HEAD, at + _HEAD + size)
+        return SlideRecord(kind, head >> 4, at + _HEAD, at + _HEAD + size)

@@ -26,6 +26,9 @@ SENTENCE_ENDS = (".", "!", "?", "…", "。", "！", "？")
 _NUMBER = re.compile(
     r"[^\w\s]{0,3}\s?\d[\d.,'\s\u00a0\u202f]*(?:e[+-]?\d+)?\s?(?:[^\w\s]{1,2}|[A-Z]{3}|\([-+\d.e]+\))?", re.I
 )
+_WITH_WHOLE = re.compile(
+    r"[^\w\s]{0,3}\d[\d.,\s]*(?:/\d+|[^\W\d]{1,3}) \(-?\d[\d.]*(?:e[+-]?\d+)?\)", re.I
+)  # 1.5M (1500000)
 _DATE = re.compile(r"\d{1,4}[-./]\d{1,2}[-./]\d{1,4}(?:[ T]\d\d:\d\d.*)?|\d{1,2}:\d\d(?::\d\d)?(?:\.\d+)?(?: ?[AP]M)?")
 _NAMED_DATE = re.compile(r" \(\d{4}-\d\d-\d\d\)\Z")  # behind names of months or days
 _YEAR = re.compile(r"(?:1[89]|20|21)\d\d")
@@ -327,7 +330,7 @@ def _kind(cell: str) -> str:
         return "d"
     if not any(map(str.isdigit, cell[:20])) or len(cell) > 40:
         return "t"
-    return "d" if _DATE.fullmatch(cell) else "n" if _NUMBER.fullmatch(cell) else "t"
+    return "d" if _DATE.fullmatch(cell) else "n" if _NUMBER.fullmatch(cell) or _WITH_WHOLE.fullmatch(cell) else "t"
 
 
 def _columns(row: Row) -> list[int]:

@@ -24,11 +24,13 @@ from ingest.readers.package import iso_date
 from ingest.readers.parts import Block
 from ingest.readers.sheets import under_heading
 from ingest.readers.shown_files import ShownFiles, fitted
+from ingest.readers.slide_texts import beside_slides
 from ingest.readers.slides import check_slides, join_pages
+from ingest.readers.slides_of_1995 import blocks_of_1995
 from ingest.readers.tables import join_blocks
 from ingest.readers.text import raised
 from ingest.readers.xls_cells import XlsCells
-from ingest.readers.xls_drawings import XlsDrawings
+from ingest.readers.xls_drawings import MARGINS, XlsDrawings, graph_blocks
 from ingest.readers.xls_records import Sheet, XlsRecords, without_formats
 
 try:
@@ -41,6 +43,7 @@ _WORD = re.compile(r"[^\W\d_]{2}")
 _MOST_SOUGHT = 10**9  # characters scanned for missing parts, in total
 _BETWEEN = re.compile(r"\n|[;:.!?]")
 _SIGN = re.compile(r"\w")
+_NOTES = "Notes: "
 # Placeholders that office-oxide writes for embedded objects.
 _OBJECT = re.compile(r"\[?Embedded (?:OLE object|sound|video|Microsoft .{1,60})\]?", re.IGNORECASE)
 
@@ -50,9 +53,10 @@ def read_doc(data: bytes, limits: ReadLimits, read_member: ReadMember) -> Extrac
     `read_xls`: damaged, protected, or no `office` extra."""
     sections, title, metadata, shown = _parsed(data, "doc", "Word document")
     labels = DocLabels(data)
-    blocks = [block for section in sections for block in _blocks(section["elements"], labels.before)]
+    blocks = [block for section in sections for block in _blocks(section["elements"], labels.shown)]
     missing = _missing(shown, [*blocks, *map(Block, labels.numbered)])
-    blocks += [Block(labels.before(block.text) + block.text) for block in missing]
+    blocks += [Block(labels.shown(block.text)) for block in missing]
+    blocks += map(Block, labels.of_fields_alone)
     lists = 0 if labels.is_known else _count(sections, _is_list)
     title = next((block.text for block in blocks if block.level), title)
     objects, files = EmbeddedObjects(data), ShownFiles(limits, read_member)
@@ -76,11 +80,15 @@ def read_ppt(data: bytes, limits: ReadLimits, read_member: ReadMember) -> Extrac
     pages = [
         [
             *_blocks(slide["elements"]),
-            *(Block(f"Notes: {note.text}") for note in _blocks(slide.get("speaker_notes") or ())),
+            *(Block(_NOTES + note.text) for note in _blocks(slide.get("speaker_notes") or ())),
         ]
         for slide in sections
     ]
+    _add_beside(pages, beside_slides(objects))
     title = next((block.text for page in pages for block in page if block.level), title)
+    if not any(pages) and (texts := blocks_of_1995(data)):
+        joined = join_blocks(texts, limits)
+        return ExtractedText(joined.text, title or texts[0].text.split("\n")[0], PPT, metadata, marks=joined.marks)
     placeholders = [_count(slide, _is_embedded) for slide in sections]
 
     def attempt(characters: int) -> ExtractedText:
@@ -103,6 +111,10 @@ def read_xls(data: bytes, limits: ReadLimits, read_member: ReadMember) -> Extrac
     records = XlsRecords(data)
     if records.is_encrypted:
         raise _protected("Excel workbook")
+    if records.is_graph:
+        graph = chain.from_iterable(map(records.records, records.sheets))
+        text, marks, cells = join_blocks(graph_blocks(graph), limits)
+        return ExtractedText(text, "", XLS, marks=marks, cells=cells)
     try:
         try:
             blocks = _blocks_of_sheets(data, records)
@@ -142,6 +154,20 @@ def _parsed(
     values.append(("modified", iso_date(properties.get("modified") or "")))
     metadata: dict[str, MetadataValue] = {key: value for key, value in values if value}
     return structure["sections"], properties.get("title") or "", metadata, shown
+
+
+def _add_beside(pages: list[list[Block]], beside: Mapping[int, list[Block]]) -> None:
+    """Adds the blocks beside each slide that its page lacks, and those that stand beside several to the first."""
+    added = set[str]()
+    for number, blocks in sorted(beside.items()):
+        if number >= len(pages):
+            continue
+        shown = "".join(packed(block.text.removeprefix(_NOTES)) for block in pages[number])
+        for block in blocks:
+            own = packed(block.text.removeprefix(_NOTES))
+            if own not in shown and own not in added:
+                added.add(own)
+                pages[number].append(block)
 
 
 def _notes(
@@ -224,31 +250,31 @@ def _of_excel_4(data: bytes, error: CalamineError) -> Iterator[Block]:
     yield from render_rows((line.split("\t") for line in shown.split("\n")), has_gaps=True)
 
 
-def _no_label(text: str) -> str:
-    return ""
+def _as_it_is(text: str) -> str:
+    return text
 
 
-def _blocks(elements: Iterable[Mapping[str, Any]], label: Callable[[str], str] = _no_label) -> Iterator[Block]:
-    """The blocks of elements. `label` returns the automatic number of a paragraph with this text."""
+def _blocks(elements: Iterable[Mapping[str, Any]], shown: Callable[[str], str] = _as_it_is) -> Iterator[Block]:
+    """The blocks of elements. `shown` returns a paragraph with this text as Word shows it."""
     for element in elements:
         kind = element.get("type")
         if kind in ("heading", "paragraph"):
             text = "".join(_inline(element.get("content") or ())).strip()
             if text:
-                yield Block(label(text) + text, min(element.get("level", 1), 6) if kind == "heading" else None)
+                yield Block(shown(text), min(element.get("level", 1), 6) if kind == "heading" else None)
         elif kind == "table":
-            yield from render_rows(_row(row, label) for row in element.get("rows") or ())
+            yield from render_rows(_row(row, shown) for row in element.get("rows") or ())
         elif kind == "image":
             alternative = (element.get("alt_text") or "").strip()
             if alternative and not _OBJECT.fullmatch(alternative):
                 yield Block(f"Picture: {alternative}")
         elif kind in ("footnote", "endnote"):
             name = element.get("marker") or kind.capitalize()
-            yield from (Block(f"{name}: {block.text}") for block in _blocks(element.get("content") or (), label))
+            yield from (Block(f"{name}: {block.text}") for block in _blocks(element.get("content") or (), shown))
         else:  # lists, their items, text boxes
             for name in ("content", "items", "nested"):
                 inner = element.get(name) or ()
-                yield from _blocks(inner if isinstance(inner, list) else [inner] if inner else (), label)
+                yield from _blocks(inner if isinstance(inner, list) else [inner] if inner else (), shown)
 
 
 def _inline(content: Iterable[Mapping[str, Any]]) -> Iterator[str]:
@@ -257,10 +283,10 @@ def _inline(content: Iterable[Mapping[str, Any]]) -> Iterator[str]:
         yield raised(text) if part.get("vertical_align") == "superscript" else text
 
 
-def _row(row: Mapping[str, Any], label: Callable[[str], str]) -> list[str]:
+def _row(row: Mapping[str, Any], shown: Callable[[str], str]) -> list[str]:
     cells: list[str] = []
     for cell in row.get("cells") or ():
-        cells.append("\n".join(block.text for block in _blocks(cell.get("content") or (), label)))
+        cells.append("\n".join(block.text for block in _blocks(cell.get("content") or (), shown)))
         cells += [SPANNED] * (min(cell.get("col_span") or 1, 64) - 1)
     return cells
 
@@ -288,7 +314,7 @@ def _recorded(records: XlsRecords, sheet: Sheet | None) -> tuple[XlsCells, XlsDr
     for record in records.records(sheet):
         try:
             is_of_cells = record.depth == 1 and sheet.is_worksheet and cells.add(record)
-            if not is_of_cells and records.is_biff_8:
+            if not is_of_cells and (records.is_biff_8 or record.kind in MARGINS):
                 drawings.add(record)
         except struct.error:
             records.is_whole = False

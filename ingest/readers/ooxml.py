@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterator
 
 from ingest.readers.charts import chart_blocks, diagram_blocks
+from ingest.readers.field_instructions import shown_instruction, shown_sign
 from ingest.readers.formulas import linear_formula
 from ingest.readers.grids import SPANNED, render_rows
 from ingest.readers.opc import Element, Package, attribute, children, first, is_on, local
@@ -29,15 +30,6 @@ _FILE_NAME = re.compile(r"\S+\.(?:png|jpe?g|gif|bmp|tiff?|emf|wmf|svg)", re.I)
 _BLANK_LINES = re.compile(r"\n\s*\n")  # would end a block
 _MAX_SPAN = 1_000
 _LONG_CELL = 300  # characters: too long for a column name
-_PRIVATE = range(0xE000, 0xF900)  # characters with a meaning only in one font
-# Letters in the font Symbol → the Greek letters that it shows.
-_SYMBOLS = str.maketrans(
-    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ", "αβχδεφγηιϕκλμνοπθρστυϖωξψζΑΒΧΔΕΦΓΗΙϑΚΛΜΝΟΠΘΡΣΤΥςΩΞΨΖ"
-)
-# Codes in the fonts Wingdings and Wingdings 2 → boxes, check marks and arrows that say something.
-_WINGDINGS = dict(zip((0x6F, 0xA8, 0xFC, 0xFB, 0xFD, 0xFE, 0xDF, 0xE0, 0xE8), "☐☐✓✗☒☑←→→", strict=True))
-_WINGDINGS_2 = dict(zip((0x4F, 0x50, 0x51, 0x52, 0x53, 0x54, 0xA3), "✗✓☒☑☒☒☐", strict=True))
-_PICTURES = {"Wingdings": _WINGDINGS, "Wingdings 2": _WINGDINGS_2}
 
 
 def _nothing(paragraph: Element) -> str:
@@ -71,6 +63,8 @@ class Walk:
         self._level = level
         self._inserted = inserted
         self._fields: list[bool] = []  # per open field: True while its instruction, not its text, is being parsed
+        self._instructions: list[str] = []  # of the open fields
+        self._large_letter = ""  # which begins the next paragraph
         self._alt_text = ""
         self._is_in_cell = False
         self.notes: list[tuple[str, str]] = []  # referenced footnotes, endnotes and comments: kind and id
@@ -131,7 +125,10 @@ class Walk:
         texts: list[str] = []
         beside: list[Block] = []
         self._inline(paragraph, texts, beside)
-        text = _BLANK_LINES.sub("\n", "".join(texts)).strip()
+        text = self._large_letter + _BLANK_LINES.sub("\n", "".join(texts)).strip()
+        self._large_letter = ""
+        if _is_large_letter(paragraph):
+            self._large_letter, text = text, ""
         number = self._number(paragraph)  # call it for empty paragraphs, too: they are counted
         if text:
             yield Block(number + text, self._level(paragraph))
@@ -143,10 +140,12 @@ class Walk:
         """Appends text to `texts`, and blocks of text boxes and pictures to `beside`."""
         for child in children(parent):
             tag = local(child)
+            if tag == "instrText" and self._fields:
+                self._instructions[-1] += child.text or ""
             if tag in _SILENT or (tag == "r" and is_on(first(child, "rPr", "vanish"))):
                 continue
             if tag == "fldChar":
-                self._field(child, texts)
+                self._field(child, texts, beside)
             elif tag == "t":
                 text = "" if any(self._fields) else child.text or ""
                 texts.append(raised(text) if _is_raised(first(parent, "rPr")) else text)
@@ -170,15 +169,20 @@ class Walk:
             else:
                 self._inline(child, texts, beside)
 
-    def _field(self, mark: Element, texts: list[str]) -> None:
+    def _field(self, mark: Element, texts: list[str], beside: list[Block]) -> None:
         kind = attribute(mark, "fldCharType")
         if kind == "begin":
             self._fields.append(True)
+            self._instructions.append("")
             texts.append(_form_value(first(mark, "ffData")))
         elif self._fields and kind == "separate":
             self._fields[-1] = False
         elif self._fields and kind == "end":
-            self._fields.pop()
+            instruction = self._instructions.pop()
+            if self._fields.pop() and not any(self._fields):  # without a result
+                text, reading = shown_instruction(instruction)
+                texts.append(text)
+                beside += [Block(reading)] if reading else []
 
     def _table(self, table: Element) -> Iterator[Block]:
         rows = [(row, list(_within(row, "tc"))) for row in _within(table, "tr") if first(row, "trPr", "del") is None]
@@ -231,6 +235,13 @@ def _is_raised(properties: Element | None) -> bool:
     ) == "superscript"
 
 
+def _is_large_letter(paragraph: Element) -> bool:
+    """Whether it is a frame of the large first letter of the next paragraph."""
+    letter = attribute(first(paragraph, "pPr", "framePr"), "dropCap")
+    after = paragraph.getnext() if letter in ("drop", "margin") else None
+    return after is not None and local(after) == "p"
+
+
 def _within(parent: Element, tag: str) -> Iterator[Element]:
     """Yields rows or cells, also from inside controls and tracked changes."""
     for child in children(parent):
@@ -262,9 +273,4 @@ def _symbol(element: Element) -> str:
         code = int(attribute(element, "char"), 16)
     except ValueError:
         return ""
-    if (pictures := _PICTURES.get(attribute(element, "font"))) is not None:
-        return pictures.get(code & 0xFF, "")
-    if code not in _PRIVATE:
-        return chr(code) if code < 0x110000 else ""
-    is_greek = attribute(element, "font") == "Symbol" and 0xF000 <= code < 0xF080
-    return chr(code - 0xF000).translate(_SYMBOLS) if is_greek else ""
+    return shown_sign(code, attribute(element, "font"))

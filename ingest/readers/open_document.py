@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from app.errors import DocumentError
 from app.types.documents import MetadataValue
@@ -17,7 +17,7 @@ from ingest.readers.open_document_forms import FormControls
 from ingest.readers.open_document_lists import ListNumbers
 from ingest.readers.package import check_package, iso_date
 from ingest.readers.parts import Block, blocks_of
-from ingest.readers.sheets import under_heading
+from ingest.readers.sheets import message_block, under_heading
 from ingest.readers.shown_files import ShownFiles, read_package
 from ingest.readers.slides import check_slides, join_pages
 from ingest.readers.tables import join_blocks
@@ -45,11 +45,14 @@ _SHAPES = {
     *("connector", "caption", "measure"),
 }
 _ON_SLIDES = ("header", "footer", "date-time")
+_CELL_VALUES = ("string-value", "value", "date-value", "time-value", "boolean-value")
 _MAX_SPAN = 1_000
 _MAX_REPEATED = 1_000  # equal rows
 _MOST_NESTED = 2  # objects within objects
 _LOWEST_LEVEL = 6
 _SPACES = re.compile(r"[ \t\r\n]+")
+_MARGIN = re.compile(r"(?:header|footer)(?:-left|-first)?")
+_FIELDS_OF_PAGES = {"page-number", "page-count", "sheet-name", "file-name", "title", "date", "time"}
 
 
 def read_open_document(data: bytes, limits: ReadLimits, read_member: ReadMember) -> ExtractedText:
@@ -86,7 +89,7 @@ def _read(
     kind = local(root)
     title, metadata = _properties(meta)
     numbers = ListNumbers(styles, content if content is not styles else None)
-    walk = _Walk(package, shown_files, numbers, FormControls(content))
+    walk = _Walk(package, shown_files, numbers, FormControls(content), _hidden_styles(styles, content))
     if _MEDIA_TYPES[kind] == ODP:
         pages = list(walk.slides(root, styles))
         check_slides(pages, limits)
@@ -94,7 +97,7 @@ def _read(
         text, marks, cells, starts = joined.text, joined.marks, joined.cells, joined.page_starts
         metadata["pages"] = len(pages)
     else:
-        blocks = walk.sheets(root) if kind == "spreadsheet" else walk.text(root, styles)
+        blocks = walk.sheets(root, content, styles) if kind == "spreadsheet" else walk.text(root, styles)
         text, marks, cells = join_blocks(blocks, limits)
         starts = ()
     heading = next((text[mark.start : mark.end] for mark in marks if mark.level), "") if kind != "spreadsheet" else ""
@@ -122,13 +125,21 @@ def _properties(root: Element | None) -> tuple[str, dict[str, MetadataValue]]:
 
 class _Walk:
     def __init__(
-        self, package: Package | None, shown_files: ShownFiles | None, numbers: ListNumbers, controls: FormControls
+        self,
+        package: Package | None,
+        shown_files: ShownFiles | None,
+        numbers: ListNumbers,
+        controls: FormControls,
+        hidden: Collection[tuple[str, str]],
     ) -> None:
         self._package = package
         self._shown_files = shown_files
         self._numbers = numbers
         self._controls = controls
+        self._hidden = hidden  # families and names of styles
+        self._messages: dict[str, Block] = {}  # of cells, by the names of their rules, until they are shown
         self._object_depth = 0
+        self._is_in_cell = False
 
     def text(self, root: Element, styles: Element | None) -> Iterator[Block]:
         yield from self._margins(styles, "header")
@@ -165,15 +176,36 @@ class _Walk:
             shown.update(beside)
             yield blocks
 
-    def sheets(self, root: Element) -> Iterator[Block]:
+    def sheets(self, root: Element, content: Element, styles: Element | None) -> Iterator[Block]:
+        """Yields the blocks of each sheet. Headers and footers of printed pages follow the first sheet that has
+        them."""
+        master_pages = [] if styles is None else styles.iter("{*}master-page")
+        masters = {attribute(master, "name"): master for master in master_pages}
+        used = {
+            attribute(style, "name"): attribute(style, "master-page-name")
+            for style in content.iter("{*}style")
+            if attribute(style, "family") == "table"
+        }
+        self._messages = dict(self._messages_of(root))
         for table in root.iterchildren("{*}table"):
             beside: list[Block] = []
             rows = render_rows(self._rows(table, beside), has_gaps=True)
-            yield from under_heading(attribute(table, "name"), self._with(rows, beside))
+            master = masters.pop(used.get(attribute(table, "style-name"), ""), None)
+            blocks = self._with(rows, beside, [] if master is None else _printed(master))
+            yield from under_heading(attribute(table, "name"), blocks)
 
-    def _with(self, rows: Iterator[Block], beside: list[Block]) -> Iterator[Block]:
+    def _messages_of(self, root: Element) -> Iterator[tuple[str, Block]]:
+        for rule in root.iter("{*}content-validation"):
+            message = first(rule, "help-message")
+            if message is not None and attribute(message, "display") == "true":
+                text = "\n".join(block.text for block in self.blocks(message))
+                for block in message_block(attribute(message, "title"), text):
+                    yield attribute(rule, "name"), block
+
+    def _with(self, rows: Iterator[Block], beside: list[Block], printed: Iterable[Block]) -> Iterator[Block]:
         yield from rows
         yield from beside
+        yield from printed
 
     def blocks(self, parent: Element) -> Iterator[Block]:
         for child in children(parent):
@@ -181,7 +213,7 @@ class _Walk:
 
     def _block(self, element: Element) -> Iterator[Block]:
         tag = local(element)
-        if _is_silent(element):
+        if self._is_unseen(element):
             return
         if tag in ("p", "h"):
             yield from self._paragraph(element)
@@ -197,9 +229,10 @@ class _Walk:
             yield from (Block(f"Notes: {block.text}") for block in self.blocks(element))
         elif tag in ("note", "annotation"):
             yield from self._note(element)
-        elif tag in ("title", "desc"):
-            if element.text and element.text.strip():
-                yield Block(f"Picture: {' '.join(element.text.split())}")
+        elif tag in ("title", "desc") and element.text and element.text.strip():
+            yield Block(f"Picture: {' '.join(element.text.split())}")
+        elif tag == "title" and local(element.getparent()) == "chart":
+            yield from (Block(f"Chart: {block.text}") for block in self.blocks(element))
         elif tag == "control":
             if text := self._controls.shown(attribute(element, "control")):
                 yield Block(text)
@@ -213,6 +246,14 @@ class _Walk:
             yield from self._object(self._package, attribute(element, "href"))
         else:
             yield from self.blocks(element)
+
+    def _is_unseen(self, element: Element) -> bool:
+        tag = local(element)
+        if tag in ("span", "p", "h"):
+            return ("text" if tag == "span" else "paragraph", attribute(element, "style-name")) in self._hidden
+        if tag in ("section", "hidden-text"):
+            return attribute(element, "display") == "none" or attribute(element, "is-hidden") == "true"
+        return _is_silent(element)
 
     def _list(self, element: Element) -> Iterator[Block]:
         self._numbers.enter_list(element)
@@ -257,6 +298,8 @@ class _Walk:
         if text:
             level = attribute(paragraph, "outline-level") if local(paragraph) == "h" else ""
             yield Block(number + text, min(int(level), _LOWEST_LEVEL) if level.isdecimal() else None)
+        elif number and self._is_in_cell:  # a column of row numbers
+            yield Block(number.strip())
         yield from (block for block in beside if block.text)
 
     def _inline(self, parent: Element, texts: list[str], beside: list[Block]) -> None:
@@ -275,7 +318,7 @@ class _Walk:
                 beside += self.blocks(child)
             elif tag == "control":
                 texts.append(self._controls.shown(attribute(child, "control")))
-            elif not _is_silent(child):
+            elif not self._is_unseen(child):
                 self._inline(child, texts, beside)
             texts.append(_joined(child.tail))
 
@@ -311,13 +354,51 @@ class _Walk:
 
     def _cell(self, cell: Element, beside: list[Block]) -> str:
         texts: list[str] = []
+        if message := self._messages.pop(attribute(cell, "content-validation-name"), None):
+            beside.append(message)
+        was_in_cell, self._is_in_cell = self._is_in_cell, True
         for child in children(cell):
-            if local(child) in ("annotation", "frame"):
+            if local(child) == "annotation" or local(child) in _SHAPES:
                 beside += self._note(child) if local(child) == "annotation" else self.blocks(child)
             else:
                 texts.extend(block.text for block in self._block(child))
+        self._is_in_cell = was_in_cell
         text = "\n".join(texts)
-        return text or attribute(cell, "value") or attribute(cell, "formula").removeprefix("of:")
+        text = text or next(filter(None, (attribute(cell, name) for name in _CELL_VALUES)), "")
+        if text or attribute(cell, "value-type") == "string":  # the result of a formula may be an empty text
+            return text
+        return attribute(cell, "formula").removeprefix("of:")
+
+
+def _hidden_styles(*roots: Element | None) -> set[tuple[str, str]]:
+    return {
+        (attribute(style, "family"), attribute(style, "name"))
+        for root in roots
+        for style in (() if root is None else root.iter("{*}style"))
+        if attribute(first(style, "text-properties"), "display") == "none"
+    }
+
+
+def _printed(master: Element) -> Iterator[Block]:
+    """The headers and footers of printed pages, without page numbers, dates and names of files and sheets."""
+    texts = dict[str, None]()
+    for margin in children(master):
+        if not _MARGIN.fullmatch(local(margin)) or attribute(margin, "display") == "false":
+            continue
+        for paragraph in margin.iter("{*}p"):
+            text = " ".join("".join(_without_fields(paragraph)).split())
+            numbers = sum(1 for _ in paragraph.iter("{*}page-number", "{*}page-count"))  # "Page 1 of 9"
+            if any(map(str.isalnum, text)) and len(text.split()) > numbers:
+                texts[text] = None
+    yield from map(Block, texts)
+
+
+def _without_fields(element: Element) -> Iterator[str]:
+    yield element.text or ""
+    for child in children(element):
+        if local(child) not in _FIELDS_OF_PAGES:
+            yield from _without_fields(child)
+        yield child.tail or ""
 
 
 def _is_silent(element: Element) -> bool:

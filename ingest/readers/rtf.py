@@ -1,6 +1,6 @@
 """Rich Text Format 1.9.1: paragraphs, headings, tables, notes, comments, text boxes, headers and footers.
 
-List numbers are stored in the file as text. Of a field, the shown result is parsed, its code is skipped.
+List numbers are stored in the file as text. Of a field, the shown result is parsed, or what its code says without one.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from app.types.documents import MetadataValue
 from app.types.texts import ExtractedText
+from ingest.readers.field_instructions import shown_instruction
 from ingest.readers.grids import SPANNED, render_rows
 from ingest.readers.limits import ReadLimits
 from ingest.readers.media_types import RTF
@@ -53,7 +54,15 @@ _UNSEEN |= {
 }
 _SEEN_STARRED = {"shpinst", "annotation", "atnauthor", "ud", "moMath", "moMathPara", "oMath", "oMathPara", "do"}
 _SEEN_STARRED |= {"footnote", "nesttableprops", "shptxt"}
-_READ = {"ffl", "atnauthor", "fonttbl", "stylesheet", *_INFO, *_PROPERTY}  # parsed, but not text of the document
+_READ = {
+    "fldinst",
+    "ffl",
+    "atnauthor",
+    "fonttbl",
+    "stylesheet",
+    *_INFO,
+    *_PROPERTY,
+}  # parsed, but not text of the document
 _LOWEST_LEVEL = 6
 _MAX_DEPTH = 8  # of nested tables
 _SAME_EDGE = 60  # twips
@@ -233,6 +242,10 @@ class _Reader:
             state.flow.beside.append(Block(f"Picture: {text}"))
         elif state.destination == "sv" and self._property == _DRAWN_TEXT and text:
             state.flow.beside.append(Block(text))
+        elif state.destination == "fldinst":
+            shown, reading = shown_instruction(text)
+            self._value = shown or self._value
+            state.flow.beside += [Block(reading)] if reading else []
         elif state.destination == "ffl":
             self._entries.append(text)
         elif state.destination == "atnauthor":

@@ -131,6 +131,13 @@ def comment_block(cell: str, author: str, text: str) -> Iterator[Block]:
         yield Block(f"Comment on {cell}{by}: {text.strip()}")
 
 
+def message_block(title: str, text: str, cells: str = "") -> Iterator[Block]:
+    """The block of the message that a sheet shows where a cell is chosen; none for an empty one."""
+    shown = ": ".join(filter(None, (" ".join(each.split()) for each in (title, text))))
+    if shown:
+        yield Block(f"Message on {cells}: {shown}" if cells else f"Message: {shown}")
+
+
 def margin_texts(texts: Iterable[str]) -> list[str]:
     """Headers and footers of printed pages, without the codes of formats, page numbers and dates."""
     return [margin for text in texts if any(map(str.isalnum, margin := " ".join(_CODES.sub(" ", text).split())))]
@@ -162,25 +169,32 @@ class _Workbook:
 
     def _sheet(self, part: str) -> Iterator[Block]:
         data = self._package.read(part)
-        margins = list[str]()
-        yield from render_rows(self._rows(part, data, margins), has_gaps=True)
+        margins, messages = list[str](), list[Block]()
+        yield from render_rows(self._rows(part, data, margins, messages), has_gaps=True)
+        yield from messages
         yield from drawn_on(self._package, part)
         yield from embedded_in(self._package, part, self._shown_files)
         for name in chain(self._package.related(part, "comments"), self._package.related(part, "threadedComment")):
             yield from xml_comments(self._package, name, self._people)
         yield from (Block(text) for text in dict.fromkeys(margins))
 
-    def _rows(self, part: str, data: bytes, margins: list[str]) -> Iterator[list[str]]:
+    def _rows(self, part: str, data: bytes, margins: list[str], messages: list[Block]) -> Iterator[list[str]]:
         """Yields non-empty rows. One empty row stands for any number of missing rows, and separates declared tables."""
         regions = Regions(_merged_in(data))
         borders = set(self._borders(part))
         unknown = before = 0
         parser = etree.iterparse(
-            io.BytesIO(data), tag=("{*}row", "{*}headerFooter"), resolve_entities=False, no_network=True
+            io.BytesIO(data),
+            tag=("{*}row", "{*}headerFooter", "{*}dataValidation"),
+            resolve_entities=False,
+            no_network=True,
         )
         for _, element in parser:
             if local(element) == "headerFooter":
                 margins += margin_texts(node.text or "" for node in element)
+                continue
+            if local(element) == "dataValidation":
+                messages += _message_of(element)
                 continue
             refuse_entities(element)
             declared = element.get("r", "")
@@ -242,6 +256,13 @@ def _style(cell: Element) -> int:
     """The index of the cell's style; -1 for none."""
     style = cell.get("s", "")
     return int(style) if style.isdecimal() else -1
+
+
+def _message_of(rule: Element) -> Iterator[Block]:
+    if attribute(rule, "showInputMessage") in ("1", "true"):
+        cells = attribute(rule, "sqref")
+        title, text = (_unescaped(attribute(rule, name)) for name in ("promptTitle", "prompt"))
+        yield from message_block(title, text, cells)
 
 
 def _merged_in(data: bytes) -> Iterator[tuple[int, int, int, int]]:

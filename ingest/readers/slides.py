@@ -112,15 +112,29 @@ def _slide_blocks(package: Package, part: str, inserted: Callable[[str], str | N
         yield from _comments(package, comments)
 
 
+def _authors(package: Package) -> dict[str, str]:
+    """The authors of comments, by their ids."""
+    presentation = package.main_part("ppt/presentation.xml")
+    parts = (*package.related(presentation, "commentAuthors"), *package.related(presentation, "authors"))
+    return {
+        attribute(author, "id"): attribute(author, "name")
+        for root in map(package.optional, parts)
+        if root is not None
+        for author in root.iter("{*}cmAuthor", "{*}author")
+    }
+
+
 def _comments(package: Package, part: str) -> Iterator[Block]:
     root = package.optional(part)
+    authors = _authors(package)
     for comment in () if root is None else root.iter("{*}cm", "{*}reply"):
         text = " ".join(node.text or "" for node in comment.iterchildren("{*}text"))
         body = first(comment, "txBody")
         if body is not None:
             text = "\n".join(block.text for block in Walk(package, part).block(body))
+        author = " ".join(authors.get(attribute(comment, "authorId"), "").split())
         if text.strip():
-            yield Block(f"Comment: {text.strip()}")
+            yield Block(f"Comment by {author}: {text.strip()}" if author else f"Comment: {text.strip()}")
 
 
 def _add_fixed_texts(package: Package, slides: list[str], pages: list[list[Block]]) -> None:

@@ -3,23 +3,31 @@ and headers and footers of printed pages."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import struct
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 
 from ingest.readers.cell_values import shown_number
 from ingest.readers.charts import point_blocks
+from ingest.readers.grids import render_rows
 from ingest.readers.parts import Block
-from ingest.readers.sheets import cell_name, comment_block, margin_texts
+from ingest.readers.sheets import cell_name, comment_block, margin_texts, message_block
 from ingest.readers.xls_records import BEGIN, Record, decoded
 
 # Kinds of records.
 _OBJECT, _OBJECT_TEXT, _NOTE = 0x005D, 0x01B6, 0x001C
 _HEADER, _FOOTER, _FURTHER_MARGINS = 0x0014, 0x0015, 0x089C
+MARGINS = frozenset((_HEADER, _FOOTER))  # which BIFF5 has, too
 _SERIES, _CHART_TEXT, _SHOWN_TEXT, _LINK = 0x1003, 0x1025, 0x100D, 0x1027
 _POINTS, _NUMBER, _LABEL = 0x1065, 0x0203, 0x0204
 _CHART_PART = 0x0020
 _TITLE = 1  # link of the title of a chart
 _VALUES, _CATEGORIES, _SIZES = 1, 2, 3  # kinds of points
 _MAX_POINTS = 100_000
+_RULE, _SHOWS_MESSAGE = 0x01BE, 1 << 18
+_CELL_NUMBER, _CELL_TEXT = 0x0003, 0x0004  # of a datasheet
+_MAX_COLUMNS = 4_000  # of a datasheet
 
 
 class _Chart:
@@ -57,11 +65,14 @@ class _Chart:
             self.points[self.kind].setdefault(record.number(2), {})[record.number(0)] = text
             self.count += 1
 
-    def blocks(self) -> Iterator[Block]:
+    def titles(self) -> Iterator[Block]:
         if self.title:
             yield Block(f"Chart: {self.title}")
         if self.others:  # axes and labels
             yield Block("\n".join(dict.fromkeys(self.others)))
+
+    def blocks(self) -> Iterator[Block]:
+        yield from self.titles()
         values, sizes = self.points[_VALUES], self.points[_SIZES]
         named = [
             (self.names[at] if at < len(self.names) and self.names[at] else f"Series {at + 1}", at)
@@ -76,6 +87,23 @@ class _Chart:
             yield Block("\n".join(names))
 
 
+def graph_blocks(records: Iterable[Record]) -> Iterator[Block]:
+    """A chart of Microsoft Graph ([MS-OGRAPH]): its titles, and the rows of its datasheet."""
+    chart, cells = _Chart(), defaultdict[int, dict[int, str]](dict)
+    for record in records:
+        with suppress(struct.error):
+            if record.kind in (_CELL_NUMBER, _CELL_TEXT):
+                row, column = record.numbers("HH")
+                is_text = record.kind == _CELL_TEXT
+                if column < _MAX_COLUMNS:
+                    cells[row][column] = record.string(7, is_short=True)[0] if is_text else _shown(record.real(7))
+            else:
+                chart.add(record)
+    yield from chart.titles()
+    rows = (cells[row] for row in sorted(cells))
+    yield from render_rows([row.get(column, "") for column in range(max(row) + 1)] for row in rows)
+
+
 class XlsDrawings:
     """What one sheet of Excel 97 to 2003 shows beside its cells."""
 
@@ -84,6 +112,7 @@ class XlsDrawings:
         self._inner: list[str] = []  # of objects within charts
         self._notes: list[tuple[int, int, int, str]] = []  # row, column, id of the object, author
         self._margins: list[str] = []
+        self._messages: list[Block] = []
         self._charts: list[_Chart] = []
         self._identity = 0  # of the object whose text may follow
 
@@ -100,6 +129,8 @@ class XlsDrawings:
         elif kind == _NOTE:
             row, column, _, note = record.numbers("HHHH")
             self._notes.append((row, column, note, record.string(8)[0]))
+        elif kind == _RULE:
+            self._messages += _message_of(record)
         elif kind in (_HEADER, _FOOTER):
             self._margins += [record.string(0)[0]] if record.body else []
         elif kind == _FURTHER_MARGINS:
@@ -117,6 +148,7 @@ class XlsDrawings:
         noted = {identity for _, _, identity, _ in self._notes}
         yield from (Block(text) for identity, texts in self._texts.items() if identity not in noted for text in texts)
         yield from map(Block, self._inner)
+        yield from self._messages
         for chart in self._charts:
             yield from chart.blocks()
         for row, column, identity, author in self._notes:
@@ -133,6 +165,15 @@ def _object_text(record: Record) -> str:
         texts.append(decoded(chunk[1:], chunk[0])[:left])
         left -= len(texts[-1])
     return "".join(texts).replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _message_of(record: Record) -> Iterator[Block]:
+    """The message of a rule for cells. An empty text is stored as a NUL."""
+    title, at = record.string(4)
+    _, at = record.string(at)  # title of the message on wrong values
+    text, _ = record.string(at)
+    if record.numbers("I")[0] & _SHOWS_MESSAGE:
+        yield from message_block(title.strip("\0"), text.strip("\0"))
 
 
 def _further_margins(record: Record) -> Iterator[str]:

@@ -17,7 +17,7 @@ from ingest.readers.errors import parser_errors
 BEGIN, END, CONTINUED = 0x0809, 0x000A, 0x003C  # of a part of the stream, and of a record
 _ENCRYPTED, _DATE_MODE, _CODE_PAGE = 0x002F, 0x0022, 0x0042
 _SHEET, _STYLE, _FORMAT = 0x0085, 0x00E0, 0x041E
-_BIFF_8 = 0x0600
+_BIFF_8, _GRAPH = 0x0600, 0x0680
 _WORKSHEET = 0
 
 
@@ -66,15 +66,17 @@ class XlsRecords:
     encrypted ones."""
 
     def __init__(self, data: bytes) -> None:
-        self.is_encrypted = self.is_biff_8 = False
+        self.is_encrypted = self.is_biff_8 = self.is_graph = False
         self._epoch = EPOCH
         self.sheets: list[Sheet] = []
         self._codes: dict[int, str] = {}
         self._styles: list[int] = []  # number of the format, by style
         self._stream = _workbook(data)
         if len(self._stream) >= 6:
-            self.is_biff_8 = struct.unpack_from("<HHH", self._stream)[::2] == (BEGIN, _BIFF_8)
-        self._encoding = "" if self.is_biff_8 else DEFAULT
+            begin, _, version = struct.unpack_from("<HHH", self._stream)
+            self.is_biff_8 = (begin, version) == (BEGIN, _BIFF_8)
+            self.is_graph = (begin, version) == (BEGIN, _GRAPH)  # a chart of Microsoft Graph
+        self._encoding = "" if self.is_biff_8 or self.is_graph else DEFAULT
         self.is_whole = self.is_biff_8  # whether the records say all that sheets show beside their cells
         for record in self._part(0):
             try:

@@ -29,10 +29,10 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from email.parser import BytesParser
-from itertools import pairwise
+from itertools import groupby, pairwise
 from pathlib import Path
 from statistics import mean
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 LIST = Path(__file__).with_name("reading_files.tsv")
 CHROMIUM = shutil.which("chromium-headless-shell") or shutil.which("chromium") or shutil.which("chromium-browser")
@@ -41,6 +41,7 @@ _MOST_PAGES = 20
 _MARGIN_LINES, _ANYWHERE = 6, 1_000  # at the top of a page, and at its bottom; a footer of slides may be anywhere
 _OFFICE = frozenset(("doc", "docx", "docm", "odt", "rtf", "ppt", "pptx", "odp", "xls", "xlsx", "ods"))
 _SLIDES = frozenset(("ppt", "pptx", "odp"))
+_SHEETS = frozenset(("xls", "xlsx", "ods"))
 _HTML = frozenset(("html", "htm", "xhtml"))
 _WORD = re.compile(r"[\u2e80-\u9fff\uf900-\ufaff]|[^\W\d_\u2e80-\u9fff\uf900-\ufaff]+|\d+")
 _LAST_WORD, _FIRST_WORD = re.compile(r"[^\W\d_]+\Z"), re.compile(r"[^\W\d_]+")
@@ -48,7 +49,14 @@ _JOINED = re.compile(r"(?<=\w)[-\u2010\u00ad][ \t]*\n\s*(?=\w)")
 _WITHIN = re.compile(r"(?<=\w)[-\u2010\u2011\u00ad'’](?=\w)(?<!\d.(?=\d))")  # not within dates
 _TIMEOUT_S = 120
 _BATCH = 25  # Office files
-# innerText has what only browsers without scripts show, all choices of a list, and no values of fields.
+# All sheets with their cells as shown, divided by tabs, in UTF-8.
+_AS_CELLS = "csv:Text - txt - csv (StarCalc):9,34,76,1,,0,false,false,true,false,false,-1"
+# In the order of the United States, or years first. Two digits are of the years 1930 to 2029.
+_DATE = re.compile(r"\b(?:(\d{1,2})/(\d{1,2})/(\d{4}|\d\d)|(\d{4})-(\d{1,2})-(\d{1,2}))\b")
+_CENTURY = 30
+_APART = ""  # between words that do not stand beside each other
+# innerText has what only browsers without scripts show, all choices of a list, and no values of fields. Behind a
+# vertical tab: what it lacks of pictures and of the numbers of lists.
 _SEEN = """() => {
     document.querySelectorAll("noscript, option:not(:checked)").forEach(each => each.remove());
     document.querySelectorAll("details").forEach(each => { each.open = true; });
@@ -56,10 +64,21 @@ _SEEN = """() => {
     document.querySelectorAll(`input:not(${unseen}), textarea`).forEach(each => {
         if (each.checkVisibility()) each.replaceWith(" " + (each.value || each.placeholder) + " ");
     });
-    return document.body.innerText;
+    const beside = [];
+    document.querySelectorAll("[alt], [aria-label]").forEach(each => {
+        beside.push(each.getAttribute("alt") || "", each.getAttribute("aria-label") || "");
+    });
+    document.querySelectorAll("ol").forEach(list => {
+        for (let number = 0; number <= list.children.length; number++) beside.push((list.start || 0) + number);
+    });
+    return document.body.innerText + "\v" + beside.join(" ");
 }"""
 _NEARLY_ALL = 0.99
 _OTHER = "\0"  # between what two programs show
+_BESIDE = "\v"
+
+
+_Cells: TypeAlias = dict[tuple[str, int, int], str]  # by sheet, row and column
 
 
 class Listed(NamedTuple):
@@ -111,21 +130,27 @@ def agreed_words(text: str) -> tuple[list[str], list[str]]:
 
 
 def score(shown: Sequence[str], own: Sequence[str], doubtful: Sequence[str] = ()) -> tuple[float, float, float, float]:
-    left, found = Counter(own), 0
-    for word in shown:
-        if left[word] > 0:
-            left[word] -= 1
-            found += 1
+    """The figures of `Score`. A word that stands alone between two of `_APART` is in order where it is found."""
+    words = list(filter(None, shown))
+    left, is_found = Counter(own), list[bool]()
+    for word in words:
+        is_found.append(left[word] > 0)
+        left[word] -= is_found[-1]
     pairs = Counter(pairwise(own))
-    is_beside = [False] * len(shown)
-    for at, pair in enumerate(pairwise(shown)):
-        if pairs[pair] > 0:
-            pairs[pair] -= 1
-            is_beside[at] = is_beside[at + 1] = True
-    extra = sum((Counter(own) - Counter(dict.fromkeys([*shown, *doubtful], len(own)))).values())
+    is_beside = list[bool]()
+    for is_apart, group in groupby(shown, _APART.__eq__):
+        if is_apart:
+            continue
+        begin, own_words = len(is_beside), list(group)
+        is_beside += [is_found[begin]] if len(own_words) == 1 else [False] * len(own_words)
+        for at, pair in enumerate(pairwise(own_words), begin):
+            if pairs[pair] > 0:
+                pairs[pair] -= 1
+                is_beside[at] = is_beside[at + 1] = True
+    extra = sum((Counter(own) - Counter(dict.fromkeys([*words, *doubtful], len(own)))).values())
     return (
-        found / len(shown),
-        sum(is_beside) / len(shown),
+        sum(is_found) / len(words),
+        sum(is_beside) / len(words),
         extra / max(1, len(own)),
         (sum(left.values()) - extra) / max(1, len(own)),
     )
@@ -162,6 +187,34 @@ def unbroken(text: str, own: Collection[str]) -> str:
     return "\n".join(lines)
 
 
+def of_sheets(cells: Iterable[str], printed: str) -> tuple[list[str], list[str]]:
+    """The words of cells, each cell apart; then those of `printed` pages that stand beside the cells. And further words
+    that are neither sought nor extra: numbers beside the cells, which are mostly of axes and pages, and pieces of cells
+    that narrow columns cut off or print without a gap."""
+    shown = list[str]()
+    for cell in cells:
+        shown += [*words_of(_DATE.sub(_in_iso, cell)), _APART]
+    known, whole = set(shown), "".join(shown)
+    doubtful = list[str]()
+    for line in printed.split("\n"):
+        for word in words_of(line):
+            is_sought = not (word in known or word.isdigit() or _is_piece(word, whole))
+            (shown if is_sought else doubtful).append(word)
+        shown.append(_APART)
+    return shown, doubtful
+
+
+def _in_iso(date: re.Match[str]) -> str:
+    """A date of digits alone as our texts have it. LibreOffice shows most in the order of the United States."""
+    month, day, year = date.group(1, 2, 3) if date[1] else date.group(5, 6, 4)
+    return f"{year if len(year) > 2 else ('19' if int(year) >= _CENTURY else '20') + year}-{month:0>2}-{day:0>2}"
+
+
+def _is_piece(word: str, whole: str) -> bool:
+    """Whether `whole` has the word, or its begin and its end."""
+    return any(word[:end] in whole and word[end:] in whole for end in range(1, len(word) + 1))
+
+
 class Shown:
     """The text of documents as other programs show them, which takes longer than reading them: `kept` is the folder of
     those that were shown before."""
@@ -176,15 +229,57 @@ class Shown:
         """The text, and lines of it that are left out because they repeat others."""
         shown = self._shown_or_kept(path, format)
         if format in _SLIDES:
-            return without_margins("\f".join(shown.split("\f")[:_MOST_PAGES]), _ANYWHERE)
+            pages = ("\f".join(each.split("\f")[:_MOST_PAGES]) for each in shown.split(_OTHER))
+            kept, repeated = zip(*(without_margins(each, _ANYWHERE) for each in pages), strict=True)
+            return _OTHER.join(kept), "\n".join(repeated)
+        if format in _HTML:
+            shown, _, beside = shown.partition(_BESIDE)
+            return shown, beside
         return without_margins(shown) if format in _OFFICE else (shown, "")
+
+    def cells(self, path: Path, format: str) -> tuple[list[str], list[str]]:
+        """What the cells of all sheets show, and what those show that are calculated anew each time: random numbers."""
+        kept = self._kept_file(path, f"{format}.cells")
+        if kept is None or not kept.is_file():
+            found = self._cells(path)
+            if kept is None:
+                return found[0]
+            kept.write_text(json.dumps(found[0]), "utf-8")
+        shown, changing = json.loads(kept.read_text("utf-8"))
+        return shown, changing
+
+    def _cells(self, *paths: Path) -> list[tuple[list[str], list[str]]]:
+        return [_unchanged(*both) for both in zip(self._cells_once(*paths), self._cells_once(*paths), strict=True)]
+
+    def _cells_once(self, *paths: Path) -> list[_Cells]:
+        """The cells of each workbook. LibreOffice names the files of sheets after those of workbooks, which may share
+        a name."""
+        with tempfile.TemporaryDirectory() as folder:
+            named = [Path(folder, f"{number}{path.suffix}") for number, path in enumerate(paths)]
+            for link, path in zip(named, paths, strict=True):
+                link.symlink_to(path.resolve())
+            self._convert(_AS_CELLS, folder, *named)
+            sheets = [sorted(Path(folder).glob(f"{number}-*.csv")) for number in range(len(paths))]
+            return [{(sheet.name, *at): text for sheet in own for at, text in _cells_of(sheet)} for own in sheets]
+
+    def prepare_cells(self, paths: Iterable[Path]) -> None:
+        """As `prepare`, for the cells of the workbooks among `paths`."""
+        kept = {path: self._kept_file(path, f"{path.suffix[1:].lower()}.cells") for path in paths}
+        waiting = [(path, file) for path, file in kept.items() if file is not None and not file.is_file()]
+        waiting = [(path, file) for path, file in waiting if path.suffix[1:].lower() in _SHEETS]
+        for start in range(0, len(waiting), _BATCH):
+            batch = waiting[start : start + _BATCH]
+            with suppress(subprocess.TimeoutExpired):
+                for (_, file), found in zip(batch, self._cells(*(path for path, _ in batch)), strict=True):
+                    if any(found):
+                        file.write_text(json.dumps(found), "utf-8")
 
     def prepare(self, paths: Iterable[Path]) -> None:
         """Shows the Office files among `paths`, many with one start of LibreOffice, which takes longer than most files.
         Needs a folder for what is kept. `text` shows the others alone: those with the same name as another, and those
         after one at which the program ended."""
         formats = {path: path.suffix[1:].lower() for path in paths}
-        kept = {path: self._kept_file(path, format) for path, format in formats.items() if format in _OFFICE}
+        kept = {path: self._kept_file(path, _kind(format)) for path, format in formats.items() if format in _OFFICE}
         waiting = [path for path, file in kept.items() if file is not None and not file.is_file()]
         for start in range(0, len(waiting), _BATCH):
             by_name = {path.stem: path for path in waiting[start : start + _BATCH]}
@@ -194,10 +289,10 @@ class Shown:
                 for name, path in by_name.items():
                     printed, file = Path(folder, f"{name}.pdf"), kept[path]
                     if printed.is_file() and file is not None:
-                        file.write_text(_words_of_pdf(printed), "utf-8")
+                        file.write_text(_words_of_office(printed, formats[path]), "utf-8")
 
     def _shown_or_kept(self, path: Path, format: str) -> str:
-        kept = self._kept_file(path, format)
+        kept = self._kept_file(path, _kind(format))
         if kept is None:
             return self._shown(path, format)
         if not kept.is_file():
@@ -214,27 +309,29 @@ class Shown:
         if format == "pdf":
             return self._pdf(path)
         if format in _OFFICE:
-            return self._office(path)
+            return self._office(path, format)
         if format in _HTML:
             return self._html(path.resolve().as_uri())
         return self._mail(path)
 
     def _pdf(self, path: Path) -> str:
         """As two programs show it: each of them takes letters apart, or for others, that the page shows whole."""
-        shown = _run("pdftotext", "-enc", "UTF-8", "-l", str(_MOST_PAGES), str(path), "-")
-        return shown + _OTHER + _run("mutool", "draw", "-q", "-F", "txt", str(path), f"1-{_MOST_PAGES}")
+        return _as_two_programs_show(path)
 
-    def _office(self, path: Path) -> str:
+    def _office(self, path: Path, format: str) -> str:
         with tempfile.TemporaryDirectory() as folder:
             self._print(folder, path)
-            return "".join(map(_words_of_pdf, Path(folder).glob("*.pdf")))
+            return "".join(_words_of_office(printed, format) for printed in Path(folder).glob("*.pdf"))
 
     def _print(self, folder: str, *paths: Path) -> None:
         """Writes a PDF of each file into `folder`. Raises TimeoutExpired."""
+        self._convert("pdf", folder, *paths)
+
+    def _convert(self, kind: str, folder: str, *paths: Path) -> None:
         if self._profile is None:
             self._profile = Path(self._files.enter_context(tempfile.TemporaryDirectory()))
         profile = f"-env:UserInstallation={self._profile.as_uri()}"
-        _run("soffice", profile, "--headless", "--convert-to", "pdf", "--outdir", folder, *map(str, paths))
+        _run("soffice", profile, "--headless", "--convert-to", kind, "--outdir", folder, *map(str, paths))
 
     def _html(self, address: str) -> str:
         if self._page is None:
@@ -257,13 +354,41 @@ class Shown:
                 with tempfile.NamedTemporaryFile("w", suffix=".html", encoding="utf-8") as file:
                     file.write(f'<meta charset="utf-8">{content}')
                     file.flush()
-                    content = self._html(Path(file.name).as_uri())
+                    content = self._html(Path(file.name).as_uri()).partition(_BESIDE)[0]
             texts.append(content)
         return "\n".join(texts)
 
 
-def _words_of_pdf(path: Path) -> str:
-    return _run("pdftotext", "-enc", "UTF-8", str(path), "-")
+def _cells_of(sheet: Path) -> Iterator[tuple[tuple[int, int], str]]:
+    with sheet.open(encoding="utf-8", errors="replace", newline="") as file:
+        for number, row in enumerate(csv.reader(file, delimiter="\t")):
+            for column, text in enumerate(row):
+                if text.strip():
+                    yield (number, column), text
+
+
+def _unchanged(first: _Cells, second: _Cells) -> tuple[list[str], list[str]]:
+    """The texts of the cells that show the same both times, and those of the others."""
+    changing = {place for place, text in first.items() if second.get(place) != text}
+    shown = [text for place, text in first.items() if place not in changing]
+    return shown, [each[place] for each in (first, second) for place in sorted(changing) if place in each]
+
+
+def _kind(format: str) -> str:
+    """The kind of what is kept: of slides, what two programs show; of pages, also what stands beside their text."""
+    return f"{format}.both" if format in _SLIDES or format in _HTML else format
+
+
+def _words_of_office(printed: Path, format: str) -> str:
+    """The words of a printed file. Programs differ in the letters of slides that they take apart."""
+    return (
+        _as_two_programs_show(printed) if format in _SLIDES else _run("pdftotext", "-enc", "UTF-8", str(printed), "-")
+    )
+
+
+def _as_two_programs_show(path: Path) -> str:
+    shown = _run("pdftotext", "-enc", "UTF-8", "-l", str(_MOST_PAGES), str(path), "-")
+    return shown + _OTHER + _run("mutool", "draw", "-q", "-F", "txt", str(path), f"1-{_MOST_PAGES}")
 
 
 def _run(*command: str) -> str:
@@ -300,9 +425,11 @@ def measure(listed: Iterable[Listed], folder: Path, kept: Path | None = None) ->
         shown = Shown(files, kept)
         found = [(each, each.below(folder)) for each in listed if each.below(folder).is_file()]
         shown.prepare(path for _, path in found)
+        shown.prepare_cells(path for _, path in found)
         for each, path in found:
             try:
                 shown_text, repeated = shown.text(path, each.format)
+                cells, changing = shown.cells(path, each.format) if each.format in _SHEETS else ([], [])
             except (subprocess.TimeoutExpired, OSError, LookupError, ValueError, AttributeError) as error:
                 print(f"{each.path}: not shown ({type(error).__name__})", file=sys.stderr)
                 continue
@@ -313,12 +440,15 @@ def measure(listed: Iterable[Listed], folder: Path, kept: Path | None = None) ->
             spent = time.perf_counter() - started
             own = words_of(text)
             if each.format in _OFFICE:
-                shown_text = unbroken(shown_text, set(own))
+                shown_text = _OTHER.join(unbroken(each, set(own)) for each in shown_text.split(_OTHER))
             words, doubtful = agreed_words(shown_text)
+            if each.format in _SHEETS:
+                words, doubtful = of_sheets(cells, shown_text)
+                doubtful += words_of("\n".join(changing))
             yield Score(
                 f"{each.repository}/{each.path}",
                 each.format,
-                len(words),
+                len(list(filter(None, words))),
                 *score(words, own, [*doubtful, *words_of(repeated)]),
                 spent,
                 note,

@@ -16,6 +16,7 @@ from research.benchmarks.reading import (
     Shown,
     agreed_words,
     listed_files,
+    of_sheets,
     score,
     table,
     unbroken,
@@ -75,11 +76,13 @@ def test_a_page_is_what_a_person_sees_of_it(tmp_path: Path) -> None:
     path.write_text(
         "<title>Tab</title><body>One<noscript>no scripts</noscript><select><option>Two<option selected>Three</select>"
         "<input value=Four><input type=hidden value=no><input placeholder=Five style='display: none'>"
-        "<details><summary>Six</summary>Seven</details>",
+        "<details><summary>Six</summary>Seven</details><ol start=4><li>Eight</ol><img alt=Nine>",
         "utf-8",
     )
     with ExitStack() as files:
-        assert Shown(files, tmp_path / "kept").text(path, "html")[0].split() == ["One", "Three", "Four", "Six", "Seven"]
+        shown, beside = Shown(files, tmp_path / "kept").text(path, "html")
+        assert shown.split() == ["One", "Three", "Four", "Six", "Seven", "Eight"]
+        assert beside.split() == ["Nine", "4", "5"]
     assert Shown(ExitStack(), tmp_path / "kept").text(path, "html")[0].split()[0] == "One"  # without a browser
 
 
@@ -103,6 +106,22 @@ def test_words_that_a_narrow_box_breaks_are_whole() -> None:
     ]
     assert words_of(unbroken("docume\n\nnt", {"document"})) == ["docume", "nt"]  # of two boxes
     assert words_of(unbroken("docume\nnt", {"docume", "nt"})) == ["docume", "nt"]
+
+
+def test_cells_are_apart_and_stand_beside_nothing() -> None:
+    dates = ["2017", "03", "21", "on", "1998", "01", "02"]
+    assert of_sheets(["3/21/2017 on 1/2/98", "2013-11-3"], "")[0] == [*dates, "", "2013", "11", "03", "", ""]
+    shown, doubtful = of_sheets(["Fresh water", "7"], "Fres\nhwater7\n12 Title of\n")
+    assert shown == ["fresh", "water", "", "7", "", "", "", "title", "of", "", ""]
+    assert doubtful == ["fres", "hwater", "7", "12"]
+    assert score(shown, ["7", "of", "fresh", "water"]) == (4 / 5, 3 / 5, 0, 0)  # "of" is not beside "title"
+    assert score(shown, ["water", "7", "fresh", "title", "of"]) == (1, 3 / 5, 0, 0)
+
+
+def test_cells_that_change_each_time_are_not_sought(monkeypatch: pytest.MonkeyPatch) -> None:
+    sheets = iter([[{("a", 0, 0): "3", ("a", 0, 1): "x"}], [{("a", 0, 0): "4", ("a", 0, 1): "x"}]])
+    monkeypatch.setattr(Shown, "_cells_once", lambda *_: next(sheets))
+    assert Shown(ExitStack())._cells(Path()) == [(["x"], ["3", "4"])]
 
 
 def test_a_program_that_hangs_ends_with_its_children(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from outlook_files import compound_file
 
 from ingest.readers.compound_files import compound_file as large_compound_file
 
-_KINDS = "office text table draw style meta svg xlink presentation dc manifest loext form"
+_KINDS = "office text table draw chart style meta svg xlink presentation dc manifest loext form"
 NAMES = " ".join(f'xmlns:{kind}="urn:{kind}"' for kind in _KINDS.split())
 _SECTOR = 512
 
@@ -300,10 +300,16 @@ def _powerpoint_record(kind: int, data: bytes, *, instance: int = 0, is_containe
     return struct.pack("<HHI", (0xF if is_container else 0) | instance << 4, kind, len(data)) + data
 
 
-def powerpoint_97(*slides: tuple[str, str], objects: Mapping[int, bytes] | None = None) -> bytes:
-    """Slides of a title and a body, whose texts are in the list of the document. `objects`: embedded files by the
-    slides that show them, from 0."""
-    objects = objects or {}
+def powerpoint_97(
+    *slides: tuple[str, str],
+    objects: Mapping[int, bytes] | None = None,
+    notes: Mapping[int, str] | None = None,
+    comments: Mapping[int, tuple[str, str]] | None = None,
+    footers: Mapping[int, str] | None = None,
+) -> bytes:
+    """Slides of a title and a body, whose texts are in the list of the document. By the slides that show them, from 0,
+    `objects`: embedded files; `notes`; `comments`: author and text; `footers`."""
+    objects, notes, comments, footers = objects or {}, notes or {}, comments or {}, footers or {}
     numbers = {slide: number for number, slide in enumerate(objects)}
     listed = b""
     for number, texts in enumerate(slides):
@@ -322,16 +328,33 @@ def powerpoint_97(*slides: tuple[str, str], objects: Mapping[int, bytes] | None 
     )
     if stored:
         document += _powerpoint_record(0x0409, _powerpoint_record(0x040A, bytes(4)) + stored, is_container=True)
-    document += _powerpoint_record(0x0FF0, listed, is_container=True) + _powerpoint_record(0x03EA, b"")
+    document += _powerpoint_record(0x0FF0, listed, is_container=True)
+    if notes:
+        first = 2 + len(slides) + len(objects)
+        atoms = [struct.pack("<IIIII", first + at, 0, 0, 256 + at, 0) for at in range(len(notes))]
+        listed = b"".join(_powerpoint_record(0x03F3, atom) for atom in atoms)
+        document += _powerpoint_record(0x0FF0, listed, instance=2, is_container=True)
+    document += _powerpoint_record(0x03EA, b"")
     parts = [_powerpoint_record(0x03E8, document, is_container=True)]
     for number in range(len(slides)):
         slide = _powerpoint_record(0x03EF, bytes(24))
         if number in numbers:
             slide += _powerpoint_record(0x0BC1, struct.pack("<I", 7 + numbers[number]))
+        for text, flags in ((footers[number], 1 << 5), ("Unseen", 0)) if number in footers else ():
+            margins = _powerpoint_record(0x0FDA, struct.pack("<HH", 0, flags)) + _ppt_text(text, 2)
+            slide += _powerpoint_record(0x0FD9, margins, is_container=True)
+        if number in comments:
+            comment = b"".join(_ppt_text(text, at) for at, text in enumerate(comments[number]))
+            blob = _powerpoint_record(0x138B, _powerpoint_record(0x2EE0, comment, is_container=True))
+            slide += _powerpoint_record(0x1388, _powerpoint_record(0x138A, blob, is_container=True), is_container=True)
         parts.append(_powerpoint_record(0x03EE, slide, is_container=True))
     for number, data in enumerate(objects.values()):
         packed = struct.pack("<I", len(data)) + zlib.compress(data)
         parts.append(_powerpoint_record(0x1011, data if number % 2 else packed, instance=1 - number % 2))
+    for number, text in notes.items():
+        page = _powerpoint_record(0x03F1, struct.pack("<II", 256 + number, 0))
+        page += _powerpoint_record(0x0FA0, text.encode("utf-16-le")) + _powerpoint_record(0x0FA8, b"*")
+        parts.append(_powerpoint_record(0x03F0, page, is_container=True))
     places = [sum(map(len, parts[:number])) for number in range(len(parts) + 1)]
     directory = struct.pack("<I", 1 | len(parts) << 20) + struct.pack(f"<{len(parts)}I", *places[:-1])
     stream = b"".join(parts) + _powerpoint_record(0x1772, directory)
@@ -352,6 +375,39 @@ RICH_TEXT = (
 )
 
 
+def graph(title: str, rows: Sequence[Sequence[str | float]], more: bytes = b"") -> bytes:
+    """A chart of Microsoft Graph, with a row of its datasheet for each series; `more` records end it."""
+    begin = record(0x0809, struct.pack("<HHHHII", 0x0680, 5, 0, 0, 0, 0))
+    head = begin + record(0x0085, struct.pack("<IH", len(begin) + 18, 0) + _short("x")) + record(0x000A, b"")
+    cells = b"".join(
+        datasheet_cell(number, column, value)
+        for number, row in enumerate(rows)
+        for column, value in enumerate(row)
+        if value
+    )
+    titles = record(0x1025, bytes(32)) + record(0x100D, bytes(2) + _short(title)) + record(0x1027, struct.pack("<H", 1))
+    part = record(0x0809, struct.pack("<HHHHII", 0x0680, 0x8000, 0, 0, 0, 0))
+    return compound_file({"Workbook": head + part + cells + titles + more + record(0x000A, b"")})
+
+
+def datasheet_cell(row: int, column: int, value: str | float) -> bytes:
+    at = struct.pack("<HHxxx", row, column)
+    return record(4, at + _short(value)) if isinstance(value, str) else record(3, at + struct.pack("<d", value))
+
+
+def _ppt_text(text: str, instance: int) -> bytes:
+    return _powerpoint_record(0x0FBA, text.encode("utf-16-le"), instance=instance)
+
+
+def _short(text: str) -> bytes:
+    return bytes([len(text), 1]) + text.encode("utf-16-le")
+
+
+def powerpoint_95(texts: str) -> bytes:
+    streams = {"PowerPoint Document": b"", "Current User": b"", "Text_Content": texts.encode("cp1252")}
+    return compound_file(streams)
+
+
 def other_office_samples() -> dict[str, bytes]:
     """One of each format, by its name."""
     table = f"<table:table table:name='T'>{row(cell('City'), cell('n'))}{row(cell('Paris'), cell('1'))}</table:table>"
@@ -360,7 +416,13 @@ def other_office_samples() -> dict[str, bytes]:
         "a.ods": open_document("spreadsheet", table),
         "a.odp": open_document("presentation", f"<draw:page>{p('Paris')}</draw:page><draw:page>{p('Two')}</draw:page>"),
         "a.rtf": RICH_TEXT,
-        "a.ppt": powerpoint_97(("Of cities", "Paris\rK\xf6ln"), ("Two", "More")),
+        "a.ppt": powerpoint_97(
+            ("Of cities", "Paris\rK\xf6ln"),
+            ("Two", "More"),
+            notes={0: "Slowly."},
+            comments={1: ("Ada", "Sure?")},
+            footers={0: "ACME"},
+        ),
         "a.fodt": flat_document("text", p("Of cities") + table),
         "a.mhtml": SAVED_PAGE,
         "a.doc": old_word("Of cities\rParis lies on the Seine.\r"),
@@ -378,4 +440,6 @@ def other_office_samples() -> dict[str, bytes]:
             comments=[("Ada", 1, 0, "On the Seine.")],
         ),
         "b.xls": excel_4([["City", "n"], ["Paris", 1.5]]),
+        "c.xls": graph("Cities", [["", "n"], ["Paris", 1.5]]),
+        "b.ppt": powerpoint_95("Of cities\r\rParis\rRome\r\r"),
     }

@@ -120,9 +120,25 @@ def test_empty_paragraphs_count_and_numbers_alone_in_cells_are_told() -> None:
     numbered = {"lists": lists([level(DECIMAL, "%1.")]), "uses": uses((0, ()))}
     assert lines(document(*texts, **numbered)) == ["1. A", "3. C"]
     labels = DocLabels(document(("\a", listed(1)), ("\a", listed(1)), ("City\a", plain()), **numbered))
-    assert (labels.is_known, labels.before("City"), labels.unused) == (True, "", 2)
+    assert (labels.is_known, labels.shown("City"), labels.unused) == (True, "City", 2)
     found = read_document(document(("A", listed(1)), ("\a", listed(1)), **numbered), uri="a.doc")
     assert found.metadata["skipped"] == "Automatic numbers that are not read: 1."
+
+
+def test_fields_without_results_show_what_their_instructions_say() -> None:
+    base = '\x13 EQ \\* jc3 \\* "Font:Serif" \\* hps12 \\o\\al(\\s\\up 11(とうきょう),東京)\x15'
+    texts = [
+        ("To: \x13 MACROBUTTON None [a name]\x15 now", listed(1)),
+        ("To: \x13 XE index\x15 now", plain()),
+        ("To: \x13 SYMBOL 169 \x15 now\x0bhere", plain()),
+        ("\x13MACROBUTTON None Alone\x15", plain()),
+        (f"In {base}に", plain()),
+        ("\x13 REF x \x14shown\x15 as it is", plain()),
+    ]
+    data = document(*texts, lists=lists([level(DECIMAL, "%1.")]), uses=uses((0, ())))
+    assert lines(data) == [
+        *("1. To: [a name] now", "To:  now", "To: © now\nhere", "In 東京 (とうきょう)に", "shown as it is", "Alone"),
+    ]
 
 
 @pytest.mark.parametrize("harm", ["lists", "uses", "styles"])

@@ -116,6 +116,35 @@ class TestControlsAndFields:
         )
         assert lines(word(body)) == ["See Section 2 of May 2024", "outer"]
 
+    @pytest.mark.parametrize(
+        ("instruction", "shown"),
+        [
+            (" MACROBUTTON  NoMacro [Click here and type a name] ", "[Click here and type a name]"),
+            ("GOTOBUTTON mark See there", "See there"),
+            (r" EQ \f(apples;pears) ", "apples pears"),
+            (r" SYMBOL 169 ", "©"),
+            (r' SYMBOL 0x61 \f "Symbol" \s 12 ', "α"),
+            (r" SYMBOL 254 \f Wingdings ", "☑"),
+            (" XE index ", ""),
+            ("SYMBOL 9999999 ", ""),
+            ("", ""),
+        ],
+    )
+    def test_fields_without_results_show_what_their_instructions_say(self, instruction, shown):
+        mark = '<w:r><w:fldChar w:fldCharType="{}"/></w:r>'
+        parts = "".join(f"<w:r><w:instrText>{part}</w:instrText></w:r>" for part in (instruction[:4], instruction[4:]))
+        field = mark.format("begin") + parts + mark.format("end")
+        assert lines(word(f"<w:p>{run('a ')}{field}{run(' z')}</w:p>")) == [f"a {shown} z"]
+        outer = mark.format("begin") + field + mark.format("separate") + run("result") + mark.format("end")
+        assert lines(word(f"<w:p>{outer}</w:p>")) == ["result"]
+
+    def test_large_first_letters_stand_in_their_word(self):
+        letter = '<w:pPr><w:framePr w:dropCap="drop" w:lines="3"/></w:pPr>'
+        text = paragraph("O", letter) + paragraph("nce upon a time") + "<w:p/>" + paragraph("A", letter)
+        assert lines(word(text + "<w:p/>" + paragraph("I", letter) + table(cell("x")))) == [
+            *("Once upon a time", "A", "I", "x")
+        ]
+
     def test_fields_of_forms(self):
         choice = '<w:ddList><w:result w:val="1"/><w:listEntry w:val="tea"/><w:listEntry w:val="coffee"/></w:ddList>'
         box = '<w:checkBox><w:default w:val="1"/></w:checkBox>'
@@ -508,3 +537,13 @@ def test_part_of_another_encoding():
 def test_signs_of_symbol_fonts(font, code, shown):
     sign = f'<w:r><w:sym w:font="{font}" w:char="{code}"/></w:r>'
     assert read(word(f"<w:p>{sign}{run(' agreed')}</w:p>")).text == f"{shown} agreed".strip()
+
+
+def test_comments_of_slides_name_their_authors():
+    comments = f'<p:cmLst {NAMES}><p:cm authorId="0"><p:text>Sure?</p:text></p:cm><p:cm authorId="9"><p:text>Yes</p:text></p:cm></p:cmLst>'
+    files = unzipped(show(shape("Seen"), {"k": ("comments", "comments/comment1.xml", comments)}))
+    files["ppt/commentAuthors.xml"] = f'<p:cmAuthorLst {NAMES}><p:cmAuthor id="0" name="Ada"/></p:cmAuthorLst>'.encode()
+    link = f'<Relationship Id="a" Type="{OFFICE}/commentAuthors" Target="commentAuthors.xml"/></Relationships>'
+    relations = "ppt/_rels/presentation.xml.rels"
+    files[relations] = files[relations].replace(b"</Relationships>", link.encode())
+    assert lines(zip_of(files), "a.pptx") == ["Seen", "Comment by Ada: Sure?", "Comment: Yes"]

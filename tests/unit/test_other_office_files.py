@@ -15,19 +15,24 @@ from other_office_samples import (
     binary_workbook,
     cell,
     content,
+    datasheet_cell,
     drawn_text,
     excel_4,
     excel_97,
+    graph,
     old_chart,
     old_text,
     old_word,
     open_document,
     other_office_samples,
     p,
+    powerpoint_95,
+    powerpoint_97,
     record,
     row,
     wide,
 )
+from outlook_files import compound_file
 from sample_files import unzipped, with_part, zip_of
 
 from app.errors import DocumentError
@@ -133,6 +138,15 @@ class TestOpenDocumentTexts:
         tables = f"<table:table>{row(cell('Land'), cell('Cities'))}{row(cell('Italy'), cell('So:', more=listed))}</table:table>"
         assert lines(open_document("text", tables, styles=styles), "a.odt") == ["Land: Italy; Cities: So: 1 Rome"]
 
+    def test_numbers_alone_in_their_cells(self):
+        style = "<text:list-style style:name='L'><text:list-level-style-number text:level='1' style:num-format='1'/>"
+        styles = f"<office:document-styles {NAMES}>{style}</text:list-style></office:document-styles>"
+        listed = "<text:list text:style-name='L' text:continue-numbering='true'><text:list-item><text:p/></text:list-item></text:list>"
+        rows = [row(cell("", more=listed), cell(name)) for name in ("Rome", "Turin")]
+        tables = f"<table:table>{row(cell('No'), cell('City'))}{''.join(rows)}</table:table>{listed}"
+        found = lines(open_document("text", tables, styles=styles), "a.odt")
+        assert found == ["No: 1; City: Rome", "No: 2; City: Turin"]
+
     def test_controls_of_forms_show_their_labels_and_values(self):
         options = "<form:option form:label='Red'/><form:option form:label='Blue' form:current-selected='true'/>"
         controls = (
@@ -188,6 +202,29 @@ class TestOpenDocumentTexts:
         files = {"content.xml": content("text", frame), "Object 1/content.xml": content("chart", p("Harvest") + table)}
         assert lines(zip_of(files), "a.odt") == ["Harvest", "Land: Italy; Units: 5"]
 
+    def test_titles_of_charts_and_their_axes(self):
+        frame = "<text:p><draw:frame><draw:object xlink:href='./Object 1'/></draw:frame></text:p>"
+        axis = (
+            f"<chart:plot-area><chart:axis><chart:title>{p('in tonnes')}</chart:title></chart:axis></chart:plot-area>"
+        )
+        titles = f"<chart:title>{p('Harvest')}</chart:title><chart:subtitle>{p('of 2024')}</chart:subtitle>{axis}"
+        chart = content("chart", f"<chart:chart>{titles}</chart:chart>")
+        found = lines(zip_of({"content.xml": content("text", frame), "Object 1/content.xml": chart}), "a.odt")
+        assert found == ["Chart: Harvest", "of 2024", "in tonnes"]
+
+    def test_hidden_texts_are_left_out(self):
+        style = (
+            "<style:style style:name='T1' style:family='{}'><style:text-properties text:display='none'/></style:style>"
+        )
+        inner = (
+            f"{style.format('text')}<text:p text:style-name='T1'>Seen <text:span text:style-name='T1'>unseen</text:span>"
+            "<text:hidden-text text:is-hidden='true'>unseen</text:hidden-text>too</text:p>"
+            f"<text:section text:display='none'>{p('unseen')}</text:section>"
+        )
+        assert lines(open_document("text", inner), "a.odt") == ["Seen too"]
+        paragraphs = f"{style.format('paragraph')}<text:p text:style-name='T1'>unseen</text:p>{p('Seen')}"
+        assert lines(open_document("text", paragraphs), "a.odt") == ["Seen"]
+
     def test_password(self):
         manifest = f"<manifest:manifest {NAMES}><manifest:encryption-data/></manifest:manifest>"
         data = zip_of({"content.xml": "secret", "META-INF/manifest.xml": manifest})
@@ -209,6 +246,8 @@ class TestOpenDocumentSheets:
             ),
             f"<table:table-row table:number-rows-repeated='2'>{cell('Oslo')}{cell('7')}</table:table-row>",
             row(cell("All"), "<table:table-cell table:formula='of:=SUM([.B1])'/>"),
+            row(cell("None"), "<table:table-cell table:formula='of:=T(1)' office:value-type='string'/>"),
+            row(cell("Some"), "<table:table-cell table:formula='of:=T(1)' office:string-value='ten'/>"),
         )
         data = open_document(
             "spreadsheet",
@@ -216,8 +255,41 @@ class TestOpenDocumentSheets:
         )
         assert lines(data, "a.ods") == [
             *("Sheet Towns", "Report", "City: Rome; Units: 5", "City: Oslo; Units: 7", "City: Oslo; Units: 7"),
-            *("City: All; Units: =SUM([.B1])", "Comment by Ann: Sure?"),
+            *("City: All; Units: =SUM([.B1])", "City: None", "City: Some; Units: ten", "Comment by Ann: Sure?"),
         ]
+
+    def test_shapes_in_cells_stand_beside_them(self):
+        shapes = "".join(f"<draw:{kind}>{p(kind)}</draw:{kind}>" for kind in ("custom-shape", "g", "rect"))
+        rows = row(cell("City"), cell("Units")) + row(cell("Rome", more=shapes), cell("5"))
+        data = open_document("spreadsheet", f"<table:table table:name='T'>{rows}</table:table>")
+        assert lines(data, "a.ods") == ["Sheet T", "City: Rome; Units: 5", "custom-shape", "g", "rect"]
+
+    def test_headers_and_footers_of_printed_pages(self):
+        number = "<text:p>Page <text:page-number>1</text:page-number> of <text:page-count>9</text:page-count></text:p>"
+        name = "<text:p><text:span>Draft of <text:sheet-name>A</text:sheet-name></text:span></text:p>"
+        name += "<text:p>ACME page <text:page-number>1</text:page-number></text:p>"
+        masters = (
+            f"<style:master-page style:name='M'><style:header><style:region-left>{name}</style:region-left></style:header>"
+            f"<style:footer>{number}</style:footer><style:footer-left style:display='false'>{p('Never')}</style:footer-left>"
+            f"</style:master-page><style:master-page style:name='N'><style:header>{p('Unused')}</style:header>"
+            "</style:master-page>"
+        )
+        styles = f"<office:document-styles {NAMES}>{masters}</office:document-styles>"
+        style = "<style:style style:name='S' style:family='table' style:master-page-name='M'/>"
+        sheet = "<table:table table:name='{0}' table:style-name='S'>{1}</table:table>"
+        sheets = sheet.format("A", row(cell("x"))) + sheet.format("B", row(cell("y")))
+        data = open_document("spreadsheet", style + sheets, styles=styles)
+        assert lines(data, "a.ods") == ["Sheet A", "x", "Draft of", "ACME page", "Sheet B", "y"]
+
+    def test_messages_of_cells(self):
+        rule = "<table:content-validation table:name='{}'><table:help-message table:title='Pick' table:display='{}'>"
+        rules = "".join(
+            f"{rule.format(name, shows)}{p('One of them')}</table:help-message></table:content-validation>"
+            for name, shows in (("v", "true"), ("w", "false"))
+        )
+        cells = [cell(name, f"table:content-validation-name='{name}'") for name in ("v", "v", "w")]
+        data = open_document("spreadsheet", f"{rules}<table:table table:name='S'>{row(*cells)}</table:table>")
+        assert lines(data, "a.ods") == ["Sheet S", "v; v; w", "Message: Pick: One of them"]
 
     def test_rows_without_end_are_told(self):
         rows = (
@@ -299,6 +371,11 @@ class TestBesideTheCellsOfOldWorkbooks:
         note = record(0x001C, struct.pack("<HHHH", 1, 27, 0, 1) + old_text("Ada"))
         assert self.shown(boxes + note)[2:] == ["Comment on AB2 by Ada: One\nTwo"]
 
+    def test_messages_of_cells(self):
+        texts = old_text("Pick") + old_text("\0") + old_text("One of them") + old_text("\0")
+        rules = [record(0x01BE, struct.pack("<I", flags) + texts) for flags in (1 << 18, 0)]
+        assert self.shown(rules[0] + rules[1]) == ["Sheet S", "City: Rome; Units: 5", "Message: Pick: One of them"]
+
     def test_headers_and_footers(self):
         further = bytes(30) + struct.pack("<HHHH", 0, 0, 5, 0) + bytes(0) + old_text("First")
         more = record(0x0014, old_text("&LACME &P")) + record(0x0015, old_text("&P / &N")) + record(0x089C, further)
@@ -321,6 +398,46 @@ class TestBesideTheCellsOfOldWorkbooks:
     def test_encrypted_is_protected(self):
         with pytest.raises(DocumentError, match="protected by a password"):
             read(excel_97(self.ROWS, ["General"], head_more=record(0x002F, bytes(54))), "a.xls")
+
+
+def test_margins_of_a_workbook_of_1995():
+    head = record(0x0809, struct.pack("<HHHH", 0x0500, 5, 0, 0)) + record(0x0042, struct.pack("<H", 1251))
+    head += record(0x0085, struct.pack("<IHB", len(head) + 16, 0, 1) + b"S") + record(0x000A, b"")
+    margins = [(0x0014, "&CОтчёт за &D"), (0x0015, "&RСтраница &P")]
+    sheet = record(0x0809, struct.pack("<HHHH", 0x0500, 0x10, 0, 0))
+    sheet += b"".join(record(kind, bytes([len(text)]) + text.encode("cp1251")) for kind, text in margins)
+    sheet += record(0x0203, struct.pack("<HHHd", 0, 0, 0, 5.0)) + record(0x000A, b"")
+    assert lines(compound_file({"Book": head + sheet}), "a.xls") == ["Sheet S", "5", "Отчёт за", "Страница"]
+
+
+def test_notes_comments_and_footers_of_old_slides():
+    data = powerpoint_97(
+        ("One", "Body"),
+        ("Two", "More"),
+        notes={1: "Slowly.\rThen faster.", 0: "Body"},
+        comments={0: ("Ada", "Sure?"), 1: ("", "Yes")},
+        footers={0: "ACME", 1: "ACME"},
+    )
+    assert lines(data, "a.ppt") == [
+        *("One", "Body", "Comment by Ada: Sure?", "ACME"),
+        *("Two", "More", "Notes: Slowly.\nThen faster.", "Comment: Yes"),
+    ]
+
+
+def test_slides_of_1995():
+    found = read(powerpoint_95("A café\r\rOverview\rof all\r\r\rThe end …\r\r"), "a.ppt")
+    assert found.text.split("\n\n") == ["A café", "Overview\nof all", "The end …"]
+    assert found.title == "A café"
+
+
+def test_charts_of_microsoft_graph_show_their_datasheet():
+    rows = [["", 2002.0, 2003.0], ["Partner–A", 4175.0, 3406.5], ["All", 7.0, 8.0]]
+    damaged = datasheet_cell(1, 60_000, "far") + record(0x0004, b"\1\0")
+    assert lines(graph("Budgets", rows, damaged), "a.xls") == [
+        "Chart: Budgets",
+        "Partner–A; 2002: 4175; 2003: 3406.5",
+        "All; 2002: 7; 2003: 8",
+    ]
 
 
 def test_workbook_of_1992():

@@ -237,3 +237,18 @@ class TestInMessages:
             unpack_rich_text(packed)
         found = read_document(outlook_message("Trip", rich_text=packed), uri="a.msg")
         assert "damaged RTF" in str(found.metadata)
+
+
+@pytest.mark.parametrize(
+    ("field", "shown"),
+    [
+        (r"{\field{\*\fldinst MACROBUTTON  None [a name]}}", ["To [a name] now"]),
+        (r"{\field{\*\fldinst { MACROBUTTON None \b [a} name]}{\fldrslt }}", ["To [a name] now"]),
+        (r"{\field{\*\fldinst MACROBUTTON None no}{\fldrslt result}}", ["To result now"]),
+        (r"{\field{\*\fldinst REF no}{\fldrslt }}", ["To  now"]),
+        (r"{\field{\*\fldinst { EQ \\* jc3 \\o\\al(\\s\\up 11(above),base)}}{\fldrslt {}}}", ["To base now", "above"]),
+    ],
+)
+def test_fields_without_results_show_what_their_instructions_say(field: str, shown: list[str]) -> None:
+    found = read_document(rf"{{\rtf1\ansi To {field} now\par}}".encode(), uri="a.rtf")
+    assert found.text.split("\n\n") == shown

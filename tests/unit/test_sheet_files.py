@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from lxml import etree
 from office_files import CHART, NAMES, OFFICE, series
 from openpyxl.comments import Comment
+from openpyxl.worksheet.datavalidation import DataValidation
 from openpyxl.worksheet.table import Table
 from openpyxl.worksheet.worksheet import Worksheet
 from sample_files import unzipped, workbook, zip_of
@@ -261,6 +262,17 @@ class TestBesideTheCells:
         chart = etree.fromstring(CHART.format(one).encode())
         assert [block.text for block in chart_blocks(chart)][-1] == "Category: East; Apples: 5; Apples (size): 9"
 
+    def test_messages_of_cells(self):
+        def fill(sheet: Worksheet) -> None:
+            sheet.append(["City"])
+            sheet.append(["Rome"])
+            for shows, cells in ((True, "A2:A9"), (False, "B1")):
+                rule = DataValidation(type="whole", promptTitle="Pick", prompt="One of\nthem", showInputMessage=shows)
+                rule.add(cells)
+                sheet.add_data_validation(rule)
+
+        assert lines(book(fill)) == ["City: Rome", "Message on A2:A9: Pick: One of them"]
+
     def test_headers_of_printed_pages(self):
         def fill(sheet: Worksheet) -> None:
             sheet.append(["City"])
@@ -321,6 +333,9 @@ class TestValues:
             (19.99, '0" dollars and ".00" cents"', "19 dollars and .99 cents"),
             (123456789, "000\\-00\\-0000", "123-45-6789"),
             (5, "00000", "00005"),
+            (1, "\\1\\.0#", "1.01"),
+            (5, "#,##0#", "05"),
+            (0.5, "0.#0", "0.50"),
             (2.5, "0.##", "2.5"),
             (0, '0;-0;"none"', "none"),
             (-3, "0", "-3"),
@@ -346,16 +361,29 @@ class TestValues:
                 "At 4:21 AM on Thursday May 17, 2007 (2007-05-17)",
             ),
             (39219.18125, "mmmmm", "M (2007-05-17)"),
+            (39219.18125, 'yyyy"年"m"月"d"日"', "2007年5月17日 (2007-05-17)"),
+            (39219.18125, 'd.m.yyyy h:mm\\ "Uhr"', "17.5.2007 4:21 Uhr (2007-05-17)"),
+            (39219.18125, 'yyyy-mm-dd"T"hh:mm', "2007-05-17 04:21"),
+            (39219.18125, '[$-404]e"年"m"月"d"日"', "2007-05-17"),
             (39219.18125, "m/d/yyyy h:mm AM/PM", "2007-05-17 4:21 AM"),
             (39219.18125, "m/d/yyyy", "2007-05-17"),
             (39219.75, "h AM/PM", "6 PM"),
             (0.5, "h:mm:ss.00", "12:00:00.00"),
             (0.0103, "mm:ss", "14:50"),
             (1.5, "[mm]:ss", "2160:00"),
-            # Whole, since digits would be lost.
-            (2.5, "# ?/?", "2.5"),
+            (2.5, "# ?/?", "2 1/2 (2.5)"),
+            (-0.333, "# ??/??", "-1/3 (-0.333)"),
+            (2.5, "?/?", "5/2 (2.5)"),
+            (2.5, "# ?/4", "2 2/4 (2.5)"),
+            (3, "# ?/?", "3"),
+            (0.999, "# ?/?", "1"),
             (0.000012, "0.0E+00", "1.2E-05 (1.2e-05)"),
-            (1500000, '0.0,,"M"', "1500000"),
+            (198356388, "##0.0E+0", "198.4E+6 (198356388)"),
+            (999960, "##0.0E+0", "1.0E+6 (999960)"),
+            (0, "0.00E+00", "0.00E+00 (0)"),
+            (1500000, '0.0,,"M"', "1.5M (1500000)"),
+            (-1234567, '#,##0,\\ "k"', "-1,235 k (-1234567)"),
+            # Whole, since digits would be lost.
             (9, '[=1]"yes";"no"', "no"),
             (1.2345678, "0.000 000", "1.2345678"),
             (5, '0"x', "5"),
