@@ -148,6 +148,7 @@ def test_a_search_is_saved_found_in_the_history_and_asked_again(open_page: Open,
         expect(past).to_have_count(1)
     feed = page.get_by_label("Feed (Atom)")
     expect(feed).to_have_value(re.compile(rf"^{re.escape(opened.url)}/feeds/.+\.atom$"))
+    expect(page.get_by_label("Rename Ferries")).to_be_visible()  # only then it can have the focus
     page.get_by_label("Rename Ferries").press("Enter")
     page.get_by_label("New name of Ferries", exact=True).fill("Ships & boats")
     axe(opened)

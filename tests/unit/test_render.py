@@ -76,7 +76,7 @@ OUR_ATTRIBUTES = {
     "data-copy", "data-format", "data-request", "data-open-keys", "data-close-dialog", "aria-labelledby",
     "data-instruction", "data-language", "data-texts", "lang",
     "x1", "x2", "y1", "y2", "x", "y", "cx", "cy", "r", "points", "text-anchor",
-    "data-form", "data-path", "maxlength",
+    "data-form", "data-path", "data-keep", "maxlength",
     "data-documents", "data-name", "data-to", "data-every", "data-is-new",
     "preserveaspectratio", "data-confirm", "data-url", "data-collection", "data-offset", "width", "height", "d"
 }  # fmt: skip

@@ -82,10 +82,12 @@ def _render(search: KeptSearch) -> Markup:
 
 def _render_renaming(search: KeptSearch, title: str) -> Markup:
     return html(
-        '<details class="renaming" data-form><summary class="plain-button" aria-label="{label}">[[Rename]]</summary>'
+        '<details class="renaming" data-form data-keep="{id} {name}"><summary class="plain-button" '
+        'aria-label="{label}">[[Rename]]</summary>'
         '<span><input name="name" value="{name}" maxlength="{most}" aria-label="{field}" dir="auto">{save}</span>'
         "</details>"
     ).format(
+        id=clean(search.id),
         label=_("Rename {name}").format(name=title),
         name=clean(search.name),
         most=MAX_SEARCH_NAME_CHARACTERS,
