@@ -9,10 +9,11 @@ import gc
 import os
 import signal
 import sys
+import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import Annotated, Any
 
 import typer
@@ -22,6 +23,7 @@ from app.errors import GircseError, InputError
 from app.types.documents import require_text
 
 _TERMINATED = 128 + signal.SIGTERM  # exit code
+_AFTER_IMPORT_S = 0.01
 _NEW_OBJECTS = 50_000  # allocations before a garbage collection
 SEARCHING, FILLING, SERVING, KEEPING = "Search", "Fill", "Serve", "Look after"
 
@@ -290,10 +292,24 @@ def _report_unexpected(kind: type[BaseException], error: BaseException, tracebac
     )
 
 
+def end_at_signal(number: int, frame: FrameType | None) -> None:
+    """Leaves every `with` block: by default SIGTERM would leave temporary files and child processes.
+
+    Not during an import: an exception in importlib can leave its lock taken, and the process would hang.
+    """
+    if frame is not None and frame.f_code.co_filename.startswith("<frozen importlib"):
+        threading.Timer(_AFTER_IMPORT_S, os.kill, (os.getpid(), number)).start()
+        return
+    if number == signal.SIGTERM:
+        sys.exit(_TERMINATED)
+    raise KeyboardInterrupt
+
+
 def main() -> None:
     sys.excepthook = _report_unexpected
-    # Every `with` block is left: by default SIGTERM would leave temporary files and child processes.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(_TERMINATED))
+    signal.signal(signal.SIGTERM, end_at_signal)
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # otherwise it is ignored, as under nohup
+        signal.signal(signal.SIGINT, end_at_signal)
     # By default, garbage collection scans a million objects of freshly imported libraries repeatedly, and once more at
     # exit: 2 of the 8 seconds to start and stop `gircse up`.
     gc.set_threshold(_NEW_OBJECTS, 20, 100)
