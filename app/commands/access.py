@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -284,4 +285,12 @@ def with_quotas(quotas: Quotas, given: Sequence[str]) -> Quotas:
 
 
 def _ask_password() -> str:
-    return str(typer.prompt("Password", hide_input=True, confirmation_prompt=True))
+    """Asks twice. Raises InputError if nobody answers, as in a script."""
+    try:
+        return str(typer.prompt("Password", hide_input=True, confirmation_prompt=True))
+    except typer.Abort:
+        if sys.stdin.isatty():  # Ctrl-C
+            raise
+        raise InputError(
+            "No password was given, and nothing was changed. Type it at the terminal, or pipe it in two equal lines."
+        ) from None

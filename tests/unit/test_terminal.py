@@ -113,6 +113,12 @@ def test_every_argument_and_option_is_explained() -> None:
     assert lacking == set()
 
 
+def test_a_password_that_nobody_types_is_an_error_with_advice() -> None:
+    result = CliRunner().invoke(app, ["users", "add", "anna", "--role", "reader", "--password"], input="")
+    assert result.exit_code == 1
+    assert "pipe it in two equal lines" in result.output
+
+
 def test_differences_are_json_lines_for_programs(toy_services: Any, capsys: pytest.CaptureFixture[str]) -> None:
     document = toy_services.add("The cat sleeps.")
     assert repair_differences(toy_services.services, lambda difference: False, as_json=True) == 0
