@@ -49,7 +49,9 @@ def test_the_place_of_the_catalog_is_for_administrators(
 def test_the_address_of_the_embedding_server_is_for_administrators(
     application: AccessApplication, who: str, is_told: bool
 ) -> None:
-    answer = application.client.post("/v1/embeddings", json={"model": "gircse-small", "input": "cat"}, headers=application.as_(who))
+    answer = application.client.post(
+        "/v1/embeddings", json={"model": "gircse-small", "input": "cat"}, headers=application.as_(who)
+    )
     assert answer.status_code == 503
     assert (AWAY in answer.text) == is_told
 
