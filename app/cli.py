@@ -23,7 +23,7 @@ from app.errors import GircseError, InputError
 from app.types.documents import require_text
 
 _TERMINATED = 128 + signal.SIGTERM  # exit code
-_AFTER_IMPORT_S = 0.01
+_AGAIN_S = 0.01  # until a signal is tried again
 _NEW_OBJECTS = 50_000  # allocations before a garbage collection
 SEARCHING, FILLING, SERVING, KEEPING = "Search", "Fill", "Serve", "Look after"
 
@@ -162,12 +162,14 @@ COMMANDS: Mapping[str, _Command] = {
         "train:train",
         KEEPING,
         "Train an adapter. All arguments are passed to embedder.training (needs the extra `train`).",
+        "The last checkpoint stays. Run the command again to go on.",
         hands_over=True,
     ),
     "eval": _Command(
         "evaluate:evaluate",
         KEEPING,
         "Evaluate a model. All arguments are passed to embedder.evaluation (needs the extra `eval`).",
+        "Finished tasks stay in the file of --out. Run the command again for the rest.",
         hands_over=True,
     ),
     "lenses": _Command("lenses:lenses", SEARCHING, "List, save and delete lenses: instructions under a name."),
@@ -292,13 +294,22 @@ def _report_unexpected(kind: type[BaseException], error: BaseException, tracebac
     )
 
 
+def _must_not_raise(frame: FrameType | None) -> bool:
+    if frame is not None and frame.f_code.co_filename.startswith("<frozen importlib"):
+        return True
+    while frame is not None and frame.f_code.co_name != "__del__":
+        frame = frame.f_back
+    return frame is not None
+
+
 def end_at_signal(number: int, frame: FrameType | None) -> None:
     """Leaves every `with` block: by default SIGTERM would leave temporary files and child processes.
 
-    Not during an import: an exception in importlib can leave its lock taken, and the process would hang.
+    Not within importlib, where an exception can leave a lock taken, so that the process hangs; nor within `__del__`,
+    where Python ignores exceptions.
     """
-    if frame is not None and frame.f_code.co_filename.startswith("<frozen importlib"):
-        threading.Timer(_AFTER_IMPORT_S, os.kill, (os.getpid(), number)).start()
+    if _must_not_raise(frame):
+        threading.Timer(_AGAIN_S, os.kill, (os.getpid(), number)).start()
         return
     if number == signal.SIGTERM:
         sys.exit(_TERMINATED)

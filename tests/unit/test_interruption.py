@@ -42,6 +42,29 @@ def test_an_import_ends_before_the_command_does(number: signal.Signals, end: typ
     assert names["has_ended"]
 
 
+class Deleted:
+    """Sends a signal while it is deleted."""
+
+    def __init__(self, number: signal.Signals) -> None:
+        self.number = number
+
+    def __del__(self) -> None:
+        signal.raise_signal(self.number)
+
+
+@pytest.mark.usefixtures("handled")
+@pytest.mark.parametrize(("number", "end"), ENDS)
+def test_no_signal_is_lost_in_a_deletion(number: signal.Signals, end: type[BaseException]) -> None:
+    """Python ignores exceptions there."""
+
+    def delete_and_wait() -> None:
+        Deleted(number)
+        wait_until(lambda: False)
+
+    with pytest.raises(end):
+        delete_and_wait()
+
+
 @pytest.mark.parametrize(("stop", "code"), [(KeyboardInterrupt(), 130), (SystemExit(143), 143)])
 def test_an_interrupted_command_says_what_remains(
     stop: BaseException, code: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
@@ -58,4 +81,17 @@ def test_an_interrupted_command_says_what_remains(
 def test_every_long_command_says_what_an_interruption_leaves() -> None:
     commands = typer.main.get_command(cli.app).list_commands(None)  # type: ignore[attr-defined]
     told = {name for name in commands if cli.COMMANDS[name].interrupted}
-    assert told >= {"ingest", "watch", "up", "reindex", "backup", "restore", "export", "import", "doctor", "check"}
+    assert told >= {
+        "ingest",
+        "watch",
+        "up",
+        "train",
+        "eval",
+        "reindex",
+        "backup",
+        "restore",
+        "export",
+        "import",
+        "doctor",
+        "check",
+    }
