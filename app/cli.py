@@ -48,7 +48,7 @@ COMMANDS: Mapping[str, _Command] = {
         SEARCHING,
         "Answer a question with sentences that cite passages, or report that no passage answers it.",
     ),
-    "saved": _Command("saved:saved", SEARCHING, "Save, list, run, watch and delete searches."),
+    "saved": _Command("saved:saved", SEARCHING, "Save, list, run, rename, watch and delete searches."),
     "history": _Command("saved:history", SEARCHING, "List and clear the history of searches on the web pages."),
     "refine": _Command(
         "refine:refine",
