@@ -1,14 +1,19 @@
-"""The command `gircse`. Exit codes: 0 done, 1 error with one line on stderr, 2 wrong usage, 130 interrupted."""
+"""The command `gircse`.
+
+Exit codes: 0 done, 1 error with one line on stderr, 2 wrong usage, 130 interrupted, 143 ended by SIGTERM.
+"""
 
 from __future__ import annotations
 
 import gc
 import os
+import signal
 import sys
+import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import Annotated, Any
 
 import typer
@@ -17,17 +22,21 @@ from typer.core import TyperCommand, TyperGroup
 from app.errors import GircseError, InputError
 from app.types.documents import require_text
 
+_TERMINATED = 128 + signal.SIGTERM  # exit code
+_AGAIN_S = 0.01  # until a signal is tried again
 _NEW_OBJECTS = 50_000  # allocations before a garbage collection
 SEARCHING, FILLING, SERVING, KEEPING = "Search", "Fill", "Serve", "Look after"
 
 
 @dataclass(frozen=True, slots=True)
 class _Command:
-    """`place`: a function or command group in app.commands. `help` must equal the first paragraph of its own help."""
+    """`place`: a function or command group in app.commands. `help` must equal the first paragraph of its own help.
+    `interrupted`: what Ctrl-C or SIGTERM leaves, and how to go on."""
 
     place: str
     panel: str
     help: str
+    interrupted: str = ""
     hands_over: bool = False  # parses its own arguments, --help included
 
 
@@ -39,7 +48,7 @@ COMMANDS: Mapping[str, _Command] = {
         SEARCHING,
         "Answer a question with sentences that cite passages, or report that no passage answers it.",
     ),
-    "saved": _Command("saved:saved", SEARCHING, "Save, list, run, watch and delete searches."),
+    "saved": _Command("saved:saved", SEARCHING, "Save, list, run, rename, watch and delete searches."),
     "history": _Command("saved:history", SEARCHING, "List and clear the history of searches on the web pages."),
     "refine": _Command(
         "refine:refine",
@@ -51,6 +60,7 @@ COMMANDS: Mapping[str, _Command] = {
         "ingest:ingest",
         FILLING,
         "Add files, folders, rows and web pages to a collection. Unchanged documents are skipped.",
+        "What was added stays queued. Run the command again, or `gircse up`, to ingest the rest.",
     ),
     "sources": _Command(
         "sources:sources",
@@ -61,11 +71,13 @@ COMMANDS: Mapping[str, _Command] = {
         "watch:watch",
         FILLING,
         "Keep a collection in sync with folders until stopped: additions, edits, moves and deletions. Ctrl-C stops it.",
+        "What was queued stays queued. The next `gircse watch` finds what has changed meanwhile.",
     ),
     "up": _Command(
         "serve:up",
         SERVING,
         "Run everything in one process: index, worker, API and web page. Ctrl-C stops it.",
+        "Queued documents are ingested after the next start.",
     ),
     "serve": _Command(
         "serve:serve",
@@ -76,6 +88,7 @@ COMMANDS: Mapping[str, _Command] = {
         "serve:worker",
         SERVING,
         "Run queued ingestion jobs until stopped. Ctrl-C stops after the current step; nothing is lost.",
+        "Queued documents are ingested after the next start.",
     ),
     "mcp": _Command(
         "mcp:mcp",
@@ -96,16 +109,19 @@ COMMANDS: Mapping[str, _Command] = {
         "Check that every component works and stored data is undamaged: versions, device, disk, permissions, catalog, "
         "clock, jobs, index, files, sign-in, embedding server, model and its golden vectors, fingerprints of "
         "collections.",
+        "With --rebuild: finished repairs stay, and the same command goes on.",
     ),
     "check": _Command(
         "consistency:check",
         KEEPING,
         "Compare the catalog with the vectors and the stored files, in both directions.",
+        "Repairs that were made stay. Run the command again to go on.",
     ),
     "reindex": _Command(
         "reindex:reindex",
         KEEPING,
         "Build a new index for a collection. The present index serves searches until the new one is complete.",
+        "Searches use the present index. Run the command again to resume.",
     ),
     "rollback": _Command(
         "reindex:rollback",
@@ -122,32 +138,38 @@ COMMANDS: Mapping[str, _Command] = {
         "backup:backup",
         KEEPING,
         "Back up the installation to one file while it runs: catalog, files, texts, and settings without secrets.",
+        "No backup was written. Run the command again.",
     ),
     "restore": _Command(
         "backup:restore",
         KEEPING,
         "Restore an installation from a backup, here or on an empty machine. The whole backup is verified first.",
+        "If the catalog was restored, `gircse doctor --rebuild` goes on; otherwise run the command again.",
     ),
     "export": _Command(
         "archive:export",
         KEEPING,
         "Export a collection to one file: documents, texts, chunks, vectors, lenses, judgements and model contract.",
+        "No archive was written. Run the command again.",
     ),
     "import": _Command(
         "archive:import_",
         KEEPING,
         "Import a collection that was exported here or on another machine. The whole archive is verified first.",
+        "The collection was not imported. Run the command again.",
     ),
     "train": _Command(
         "train:train",
         KEEPING,
         "Train an adapter. All arguments are passed to embedder.training (needs the extra `train`).",
+        "The last checkpoint stays. Run the command again to go on.",
         hands_over=True,
     ),
     "eval": _Command(
         "evaluate:evaluate",
         KEEPING,
         "Evaluate a model. All arguments are passed to embedder.evaluation (needs the extra `eval`).",
+        "Finished tasks stay in the file of --out. Run the command again for the rest.",
         hands_over=True,
     ),
     "lenses": _Command("lenses:lenses", SEARCHING, "List, save and delete lenses: instructions under a name."),
@@ -159,7 +181,7 @@ COMMANDS: Mapping[str, _Command] = {
     "documents": _Command("documents:documents", FILLING, "List, show, delete, restore and move documents."),
     "collections": _Command("collections:collections", FILLING, "List, show, create and delete collections."),
     "jobs": _Command("jobs:jobs", KEEPING, "List, retry, cancel and pause ingestion jobs."),
-    "users": _Command("access:users", SERVING, "Add, change and remove users."),
+    "users": _Command("access:users", SERVING, "List, add, change and delete users."),
     "keys": _Command("access:keys", SERVING, "Create, list and revoke API keys."),
     "sessions": _Command("sessions:sessions", SERVING, "List and end login sessions of users."),
 }
@@ -226,6 +248,15 @@ class _Group(TyperGroup):
                 raise
             typer.echo(f"gircse: {error}", err=True)
             raise typer.Exit(1) from error
+        except (KeyboardInterrupt, SystemExit) as stop:
+            if (isinstance(stop, KeyboardInterrupt) or stop.code == _TERMINATED) and ctx.invoked_subcommand in COMMANDS:
+                _report_interruption(COMMANDS[ctx.invoked_subcommand].interrupted)
+            raise
+
+
+def _report_interruption(what_remains: str) -> None:
+    if what_remains:
+        typer.echo(f"\ngircse: interrupted. {what_remains}", err=True)
 
 
 app = typer.Typer(
@@ -263,8 +294,33 @@ def _report_unexpected(kind: type[BaseException], error: BaseException, tracebac
     )
 
 
+def _must_not_raise(frame: FrameType | None) -> bool:
+    if frame is not None and frame.f_code.co_filename.startswith("<frozen importlib"):
+        return True
+    while frame is not None and frame.f_code.co_name != "__del__":
+        frame = frame.f_back
+    return frame is not None
+
+
+def end_at_signal(number: int, frame: FrameType | None) -> None:
+    """Leaves every `with` block: by default SIGTERM would leave temporary files and child processes.
+
+    Not within importlib, where an exception can leave a lock taken, so that the process hangs; nor within `__del__`,
+    where Python ignores exceptions.
+    """
+    if _must_not_raise(frame):
+        threading.Timer(_AGAIN_S, os.kill, (os.getpid(), number)).start()
+        return
+    if number == signal.SIGTERM:
+        sys.exit(_TERMINATED)
+    raise KeyboardInterrupt
+
+
 def main() -> None:
     sys.excepthook = _report_unexpected
+    signal.signal(signal.SIGTERM, end_at_signal)
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # otherwise it is ignored, as under nohup
+        signal.signal(signal.SIGINT, end_at_signal)
     # By default, garbage collection scans a million objects of freshly imported libraries repeatedly, and once more at
     # exit: 2 of the 8 seconds to start and stop `gircse up`.
     gc.set_threshold(_NEW_OBJECTS, 20, 100)

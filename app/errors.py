@@ -4,6 +4,7 @@ GircseError
 ├── InputError                 the caller's input is invalid                          422
 │   ├── EmptyQueryError
 │   ├── DocumentError          a document cannot be read; its row stores the reason
+│   │   ├── ReadingLimitError  reading took too much time or memory
 │   │   ├── VanishedError      the document no longer exists at its address
 │   │   └── SyncEndedError     this sync can fetch nothing more of the source
 │   ├── FilterError
@@ -71,6 +72,10 @@ class EmptyQueryError(InputError):
 
 class DocumentError(InputError):
     """A document cannot be read. The person who added it sees the message."""
+
+
+class ReadingLimitError(DocumentError):
+    """Reading took more time or memory than allowed. On a less busy machine, or with a higher limit, it may succeed."""
 
 
 class VanishedError(DocumentError):
@@ -239,12 +244,19 @@ class EngineFaultError(VectorIndexUnavailableError):
     """The engine responds with an internal error, temporarily or because its stored data is damaged."""
 
 
+MISSING_INDEX = "missing from the vector index"
+
+
 class DamagedIndexError(VectorIndexUnavailableError):
     def __init__(self, collection: str, reason: str) -> None:
+        """reason: `MISSING_INDEX` if there is no such index."""
         self.collection, self.reason = collection, reason
         super().__init__(
-            f"The index of the collection {collection!r} is damaged: {reason}. `gircse doctor --rebuild` rebuilds it "
-            "from the stored documents; other collections keep working."
+            f"The index of the collection {collection!r} is missing from the vector index. `gircse doctor --rebuild` "
+            "rebuilds it from the stored documents; other collections keep working."
+            if reason == MISSING_INDEX
+            else f"The index of the collection {collection!r} is damaged: {reason}. `gircse doctor --rebuild` rebuilds "
+            "it from the stored documents; other collections keep working."
         )
 
 
@@ -327,3 +339,26 @@ def full_disk_reason(place: object) -> str:
 class ProviderUnavailableError(UnavailableError):
     """An OpenID provider does not respond, sends an invalid response, or does not know this server. The message is for
     the log only."""
+
+
+# For users who do not run the service. The messages of these errors name its addresses and paths.
+_USER_REASONS = {
+    CatalogUnavailableError: "The catalog does not answer at present. Try again soon; the log of the service has the "
+    "reason.",
+    DamagedCatalogError: "The catalog is damaged. The log of the service says how to restore it.",
+    FilesUnavailableError: "The stored files cannot be used at present. Try again soon; the log of the service has the "
+    "reason.",
+    EmbedderUnavailableError: "The embedding server does not answer at present. Try again soon; the log of the service "
+    "has the reason.",
+    EmbedderBusyError: "The embedding server is overloaded. Try again soon.",
+    RerankerUnavailableError: "The re-ranker does not answer at present. The log of the service has the reason.",
+    EngineFaultError: "The vector index fails at present. Try again soon; the log of the service has the reason.",
+    DamagedFileError: "A stored file is damaged. The log of the service names it.",
+}
+
+
+def message_for_users(error: GircseError) -> str:
+    """The message without addresses and paths of the service."""
+    kinds = (kind for kind in type(error).__mro__ if kind in _USER_REASONS)
+    kind = next(kinds, None)
+    return str(error) if kind is None else _USER_REASONS[kind]

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -259,9 +260,19 @@ def read_model_card(model: str = DEFAULT_MODEL) -> str | None:
 def model_folder(model: str) -> Path:
     """The folder of `model` (anything `find_checkpoint` accepts). A folder of the same name in the working directory
     does not hide a shipped model. Raises ModelNotFoundError."""
+    if not model.strip():
+        raise ModelNotFoundError(f"The name of the model is empty. Give one, such as {DEFAULT_MODEL}, or a folder.")
     if (_SHIPPED / model / CONTRACT_FILE).is_file():
         return _SHIPPED / model
-    return _packaged_folder(model) if model in MODEL_PACKAGES else locate_model(model)
+    if model in MODEL_PACKAGES:
+        return _packaged_folder(model)
+    shipped = sorted({*(file.parent.name for file in _SHIPPED.glob(f"*/{CONTRACT_FILE}")), *MODEL_PACKAGES})
+    near = get_close_matches(model, shipped, n=1) if "/" not in model and not Path(model).is_dir() else []
+    if near:
+        raise ModelNotFoundError(
+            f"No model or folder {model!r}. Did you mean {near[0]!r}? Shipped: {', '.join(shipped)}."
+        )
+    return locate_model(model)
 
 
 def _packaged_folder(model: str) -> Path:

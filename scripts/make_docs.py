@@ -92,7 +92,7 @@ def cli_page() -> str:
     root = typer.main.get_command(command_line)
     parts = [
         "# Command line\n",
-        "Exit codes: 0 done, 1 an error (one line on stderr), 2 wrong usage, 130 interrupted.\n",
+        "Exit codes: 0 done, 1 an error (one line on stderr), 2 wrong usage, 130 interrupted, 143 ended by SIGTERM.\n",
     ]
     parts += [option_table(root, "gircse")]
     for name, command in root.commands.items():  # type: ignore[attr-defined]
@@ -103,7 +103,7 @@ def cli_page() -> str:
 
 def with_subcommands(path: str, command: Any) -> Iterator[tuple[str, Any]]:
     children: Mapping[str, Any] = getattr(command, "commands", {})
-    if not children:
+    if not children and not command.hidden:
         yield path, command
     for name, child in children.items():
         yield from with_subcommands(f"{path} {name}", child)

@@ -25,6 +25,7 @@ class CollectionPanel:
     each page refresh renders it again."""
 
     handlers: CollectionHandlers
+    settings: gr.Accordion
     facts: gr.HTML
     change: list[Any]
     reindex: gr.Button
@@ -43,7 +44,7 @@ def build_collection_panel(parts: PageParts) -> CollectionPanel:
         min_steps=parts.min_steps,
         max_steps=parts.max_steps,
     )
-    with gr.Accordion(_("Collection settings"), open=False, elem_id="collection-settings"):
+    with gr.Accordion(_("Collection settings"), open=False, elem_id="collection-settings") as settings:
         facts = gr.HTML("", elem_id="settings-facts", js_on_load=FACTS_SCRIPT)
         change = _build_contract("change", parts)
         reindex = gr.Button(_("Reindex with these settings"), elem_id="reindex", size="md")
@@ -59,7 +60,7 @@ def build_collection_panel(parts: PageParts) -> CollectionPanel:
         name = gr.Textbox(label=_("Name"), placeholder="papers-2024", max_lines=1, elem_id="new-name")
         given = _build_contract("new", parts)
         create = gr.Button(_("Create collection"), elem_id="create", size="md")
-    return CollectionPanel(handlers, facts, change, reindex, typed, delete, name, given, create)
+    return CollectionPanel(handlers, settings, facts, change, reindex, typed, delete, name, given, create)
 
 
 def _build_contract(elem_id: str, parts: PageParts) -> list[Any]:
@@ -124,7 +125,8 @@ def connect_collection_panel(
         return as_handler(lambda: ("", create(offered, *[""] * SETTINGS)[1]), outputs=2, on_error=gr.skip())()
 
     def delete(name: object, typed: object) -> tuple[Any, ...]:
-        return handlers.delete(name, typed), choose_collection(parts.catalog), ""
+        """Closes the settings, which would be those of the next collection."""
+        return handlers.delete(name, typed), choose_collection(parts.catalog), "", gr.Accordion(open=False)
 
     def manage(name: object, event: gr.EventData) -> tuple[Any, ...]:
         return as_handler(lambda: (handlers.manage(name, event_data(event)),), outputs=1)()
@@ -136,7 +138,10 @@ def connect_collection_panel(
         as_handler(create, **kept), [panel.name, *panel.given], [message, collection, panel.name], **_QUIET
     ).then(**showing)
     panel.delete.click(
-        as_handler(delete, **kept), [collection, panel.typed], [message, collection, panel.typed], **_QUIET
+        as_handler(delete, outputs=4, on_error=gr.skip()),
+        [collection, panel.typed],
+        [message, collection, panel.typed, panel.settings],
+        **_QUIET,
     ).then(**showing)
     panel.reindex.click(
         as_handler(lambda *given: (handlers.reindex(*given),), outputs=1),

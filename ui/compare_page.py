@@ -105,7 +105,7 @@ def _build_fields(handlers: CompareHandlers, parts: PageParts) -> _Fields:
     with gr.Row(elem_classes="ask-row"):
         query = gr.Textbox(
             label=_("Compare searches for"),
-            placeholder=_("A question, a sentence, a whole message …"),
+            placeholder=_("A question, a sentence …"),
             lines=1,
             max_lines=5,
             autofocus=True,

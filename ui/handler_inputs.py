@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from app.errors import GircseError, InputError
+from app.types.access import message_for_caller
 from ui.language import _, later, number
 from ui.render.text import render_error
 
@@ -111,7 +112,7 @@ def whole_number_or(text: str | None, default: int, most: int) -> int:
 def describe_error(error: Exception) -> str:
     """An error as HTML. Unexpected errors are logged under an incident id; the page shows only the id."""
     if isinstance(error, GircseError):
-        return render_error(str(error))
+        return render_error(message_for_caller(error))
     incident = uuid.uuid4().hex[:8]
     logger.error("page handler failed, incident %s", incident, exc_info=error)
     return render_error(

@@ -48,9 +48,13 @@ class SavedHandlers:
             return render_note(_("The history is empty."))
         if isinstance(action, str) and action in _STANDING:
             return self._act_on_standing(action, data)
-        if action not in ("delete", "save", "forget"):
+        if action not in ("delete", "save", "forget", "rename"):
             raise InputError(_("Unknown button. Reload the page."))
         search_id = read_choice(data.get("subject"), name="search")
+        if action == "rename":
+            name = read_text(data.get("name"), name="name of the search", max_chars=MAX_SEARCH_NAME_CHARACTERS)
+            renamed = self.searches.rename(search_id, name)
+            return render_note(_("The search is now named “{name}”.").format(name=renamed.name))
         if action == "delete":
             name = next((each.name for each in self.searches.saved() if each.id == search_id), "")
             self.searches.delete(search_id)

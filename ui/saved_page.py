@@ -13,7 +13,7 @@ from ui.handler_inputs import as_handler, event_data
 from ui.language import _, html
 from ui.saved_handlers import SavedHandlers
 
-LIST_SCRIPT = "gircse.listen(element, trigger, ['act']); gircse.keepFocus(element)"
+LIST_SCRIPT = "gircse.listen(element, trigger, ['act']); gircse.keepFocus(element); gircse.showAddresses(element)"
 _QUIET: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
 
 

@@ -163,4 +163,4 @@ def _damage(services: Services) -> Mapping[str, str]:
     damage = services.integrity.damage()
     if not damage or not services.settings.access_control:
         return damage
-    return {"": f"{len(damage)} collections are damaged; `gircse doctor` names them"}
+    return {"": f"collections with damaged or missing data: {len(damage)}; `gircse doctor` names them"}

@@ -403,6 +403,7 @@ OWN_SEARCHES: Rules = {
     "saved": READS,
     "find": READS,
     "save": READS,
+    "rename": READS,
     "delete": READS,
     "history": READS,
     "record": READS,

@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 from app.search.soft_tokens import converged_step, group_refinement
 from app.types.answers import NO_ANSWER, Answer, AnswerSentence
 from app.types.documents import ChunkKind, CountedCollection, Document, Lens, MetadataValue, TextWindow
-from app.types.search import ExclusionEffect, Hit, Match, SearchResult
+from app.types.search import ALL_COLLECTIONS, ExclusionEffect, Hit, Match, SearchResult
 from app.types.values import ValueScope
 from embedder.refinement import Refinement
 
@@ -55,7 +55,12 @@ class SearchToolResult(BaseModel):
     notice: str = UNTRUSTED
 
     def readable(self, fence: str) -> str:
-        head = f"{len(self.hits)} passages of the collection {self.collection!r}, best first."
+        head = f"{_counted(len(self.hits), 'passage')} of {_place(self.collection)}, best first."
+        if not self.hits:
+            head = (
+                f"No passage of {_place(self.collection)} was found. Filters must equal the metadata of documents; a "
+                "search without filters shows it."
+            )
         if self.read_as:
             head += f" Words that the model generated for the query: {', '.join(self.read_as)}."
         if self.hits and all(hit.match is Match.WEAK for hit in self.hits):
@@ -63,7 +68,8 @@ class SearchToolResult(BaseModel):
         if self.excluded:
             head += f" Not about: {', '.join(self.excluded)}."
         head = " ".join([head, *self.notes])
-        return "\n\n".join([head, *fenced([_passage(hit) for hit in self.hits], fence)])
+        passages = [_passage(hit, names_collection=self.collection == ALL_COLLECTIONS) for hit in self.hits]
+        return "\n\n".join([head, *fenced(passages, fence)])
 
 
 class Quotation(BaseModel):
@@ -97,12 +103,16 @@ class CitedAnswer(BaseModel):
     def readable(self, fence: str) -> str:
         quotations = self.sentences or ([self.nearest] if self.nearest else [])
         if self.sentences:
-            head = " ".join([f"{len(self.sentences)} sentences of the collection {self.collection!r}.", *self.notes])
+            head = " ".join([f"{_counted(len(self.sentences), 'sentence')} of {_place(self.collection)}.", *self.notes])
         else:
             nearest = ["The nearest sentence:"] if self.nearest else []
             head = " ".join([*dict.fromkeys([NO_ANSWER, *self.notes]), *nearest])
         passages = {passage.number: passage for passage in self.passages}
-        quoted = [_quotation(quotation, passages[quotation.passage]) for quotation in quotations]
+        names_collection = self.collection == ALL_COLLECTIONS
+        quoted = [
+            _quotation(quotation, passages[quotation.passage], names_collection=names_collection)
+            for quotation in quotations
+        ]
         return "\n\n".join([head, *fenced(quoted, fence)]) if quoted else head
 
 
@@ -139,7 +149,8 @@ class ReadingToolResult(BaseModel):
     groups: list[WordGroup]
 
     def readable(self, fence: str) -> str:
-        lines = [f"Words generated under the instruction {self.instruction!r} in {self.steps} steps:"]
+        under = f"under the instruction {self.instruction!r}" if self.instruction else "without an instruction"
+        lines = [f"Words generated {under} in {_counted(self.steps, 'step')}:"]
         lines += [f"steps {group.first_step}-{group.last_step}: {', '.join(group.words)}" for group in self.groups]
         return "\n".join(lines)
 
@@ -155,7 +166,8 @@ class CollectionsAnswer(BaseModel):
 
     def readable(self, fence: str) -> str:
         lines = [
-            f"{collection.name}: {collection.documents} documents, {collection.passages} passages"
+            f"{collection.name}: {_counted(collection.documents, 'document')}, "
+            f"{_counted(collection.passages, 'passage')}"
             for collection in self.collections
         ]
         return "\n".join(lines) or "You have access to no collection."
@@ -301,16 +313,26 @@ def _words(result: SearchResult) -> list[str]:
     return [token.token for token in groups[0].tokens if not token.is_stop_word][:SHOWN_WORDS] if groups else []
 
 
-def _passage(hit: ListedPassage) -> str:
+def _counted(count: int, what: str) -> str:
+    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
+
+
+def _place(collection: str) -> str:
+    return "all collections" if collection == ALL_COLLECTIONS else f"the collection {collection!r}"
+
+
+def _passage(hit: ListedPassage, *, names_collection: bool) -> str:
     where = f"characters {hit.start}-{hit.end}" + (f", page {hit.page}" if hit.page else "")
     known = "".join(f"\n{key}: {value}" for key, value in hit.metadata.items())
-    head = f"[{hit.rank}] score {hit.score:.3f}, document_id {hit.document_id}, {where}"
+    collection = f"collection {hit.collection}, " if names_collection else ""
+    head = f"[{hit.rank}] score {hit.score:.3f}, {collection}document_id {hit.document_id}, {where}"
     return f"{head}\ntitle: {hit.title}\nuri: {hit.uri}{known}\n\n{hit.text}"
 
 
-def _quotation(quotation: Quotation, passage: CitedPassage) -> str:
+def _quotation(quotation: Quotation, passage: CitedPassage, *, names_collection: bool) -> str:
     where = f"characters {passage.start}-{passage.end}" + (f", page {passage.page}" if passage.page else "")
-    head = f"[{passage.number}] document_id {passage.document_id}, {where}"
+    collection = f"collection {passage.collection}, " if names_collection else ""
+    head = f"[{passage.number}] {collection}document_id {passage.document_id}, {where}"
     return f"{head}\ntitle: {passage.title}\nuri: {passage.uri}\n\n{quotation.text}"
 
 

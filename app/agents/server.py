@@ -9,7 +9,7 @@ import inspect
 import logging
 import secrets
 import uuid
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import MISSING, dataclass, replace
 from enum import StrEnum
@@ -19,7 +19,7 @@ from typing import Annotated, Any
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import CallToolResult, TextContent, ToolAnnotations
-from pydantic import Field
+from pydantic import Field, ValidationError
 
 from app.agents.answers import (
     CitedAnswer,
@@ -36,12 +36,12 @@ from app.agents.answers import (
     text_answer,
 )
 from app.agents.news import NewsToolResult, news_answer
-from app.errors import GircseError, NotFoundError, UnknownCollectionError, UnknownDocumentError
+from app.errors import GircseError, NotFoundError, UnknownCollectionError, UnknownDocumentError, nearest_name
 from app.ports.services import ReadingServices
 from app.ports.standing import StandingSearches
 from app.search.lenses import lenses_of
 from app.search.questions import request_of
-from app.types.access import Principal, acting_as
+from app.types.access import Principal, acting_as, message_for_caller
 from app.types.answers import DEFAULT_PASSAGES, MAX_PASSAGES, AnswerRequest
 from app.types.documents import CountedCollection, Document
 from app.types.options import parameter, taking
@@ -64,6 +64,41 @@ _INSTRUCTIONS = (
 PrincipalOf = Callable[[Any], Principal]  # takes the HTTP request, None on stdio; raises GircseError
 
 
+class ToolServer(MCPServer):
+    """Refuses wrong arguments in words that name the argument and its purpose. MCPServer ignores unknown ones, and
+    reports others in the words of pydantic."""
+
+    def add_tool(self, fn: Callable[..., Any], *args: Any, **options: Any) -> None:
+        """Without the indentation of the docstring in the code."""
+        super().add_tool(fn, *args, **{**options, "description": inspect.getdoc(fn)})
+
+    async def call_tool(self, name: str, arguments: dict[str, Any], context: Any = None) -> Any:
+        tools = {tool.name: tool for tool in await self.list_tools()}
+        known: Mapping[str, Any] = tools[name].input_schema.get("properties", {}) if name in tools else {}
+        if name in tools and (unknown := [each for each in arguments if each not in known]):
+            raise ToolError(_unknown_argument(name, unknown[0], list(known)))
+        try:
+            return await super().call_tool(name, arguments, context)
+        except ToolError as error:
+            if not isinstance(error.__cause__, ValidationError):
+                raise
+            raise ToolError(" ".join(_wrong_argument(each, known) for each in error.__cause__.errors())) from error
+
+
+def _unknown_argument(tool: str, name: str, known: Sequence[str]) -> str:
+    near = nearest_name(name, known)
+    advice = f" Did you mean {near!r}?" if near else ""
+    there = f"Its arguments: {', '.join(known)}." if known else "It takes none."
+    return f"The tool {tool} has no argument {name[:80]!r}.{advice} {there}"
+
+
+def _wrong_argument(error: Any, known: Mapping[str, Any]) -> str:
+    """`error`: one of pydantic's."""
+    place = ".".join(str(part) for part in error["loc"])
+    purpose = known.get(str(error["loc"][0]) if error["loc"] else "", {}).get("description", "")
+    return f"{place}: {error['msg']}." + (f" {place} is: {purpose}" if purpose else "")
+
+
 class Ability(StrEnum):
     SEARCH = "search"
     ANSWER = "answer"
@@ -82,7 +117,10 @@ class Agent:
     def collection(self, name: str) -> str:
         seen = [collection.name for collection in self.collections()]
         if name not in seen:
-            raise UnknownCollectionError(name, seen)
+            if nearest_name(name, seen):
+                raise UnknownCollectionError(name, seen)
+            there = f"There are: {', '.join(sorted(seen))}." if seen else "You have access to no collection."
+            raise NotFoundError(f"No collection named {name[:80]!r}. {there}")  # an agent cannot create one
         return name
 
     def searched(self, name: str) -> str:
@@ -112,7 +150,7 @@ def mcp_server(
     allowed: Collection[Ability] = tuple(Ability),
 ) -> MCPServer:
     """Tools that run on behalf of the principal that `principal_of` returns for each request."""
-    server = MCPServer(
+    server = ToolServer(
         name="gircse-search", version=version("gircse-search"), instructions=_INSTRUCTIONS, log_level="WARNING"
     )
 
@@ -253,7 +291,7 @@ def _add_news(server: MCPServer, acting: Acting, standing: StandingSearches) -> 
             str | None, Field(description="Name or id of a monitored search. Left out: lists all of them.")
         ] = None,
         unseen_only: Annotated[bool, Field(description="Leave out matches that the owner has marked as seen.")] = True,
-        limit: Annotated[int, Field(ge=1, le=MAX_HITS)] = DEFAULT_HITS,
+        limit: Annotated[int, Field(ge=1, le=MAX_HITS, description="Maximum number of matches.")] = DEFAULT_HITS,
         offset: Annotated[int, Field(ge=0, lt=2**31, description="Number of newest matches to skip.")] = 0,
     ) -> Annotated[CallToolResult, NewsToolResult]:
         """Lists new matches of monitored searches in their collections, newest first.
@@ -287,7 +325,7 @@ def _reported_as_tool_errors() -> Iterator[None]:
     try:
         yield
     except GircseError as error:
-        raise ToolError(str(error)) from error
+        raise ToolError(message_for_caller(error)) from error
     except Exception as error:
         error_id = uuid.uuid4().hex[:12]
         _log.exception("Error %s in a tool for agents", error_id)

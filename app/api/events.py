@@ -14,6 +14,7 @@ from starlette.responses import StreamingResponse
 
 from app.api.problems import problem
 from app.errors import GircseError
+from app.types.access import message_for_caller
 
 MEDIA_TYPE = "text/event-stream"
 
@@ -52,7 +53,7 @@ def _until_error(events: Iterator[bytes]) -> Iterator[bytes]:
     try:
         yield from events
     except GircseError as error:
-        yield _problem_event(error.status, str(error), type(error).__name__)
+        yield _problem_event(error.status, message_for_caller(error), type(error).__name__)
     except Exception:  # noqa: BLE001  # no handler follows once the response has started
         error_id = uuid.uuid4().hex[:12]
         _log.exception("Error %s in a stream of events", error_id)

@@ -26,6 +26,7 @@ from app.errors import (
     is_full_disk,
 )
 from app.runtime.logs import current_request_id
+from app.types.access import acting_as, message_for_caller
 from embedder.server.client_errors import client_error, is_client_path, place_in_body
 
 MEDIA_TYPE = "application/problem+json"
@@ -76,11 +77,16 @@ async def _answer_known(request: Request, error: Exception) -> Response:
 
 
 def detail_for(scope: Scope, error: Exception) -> str:
-    """The message for the client of this request. Without a login, a fault of the service names no address of its
-    database and no path; the log has them.
+    """The message for the client of this request. Only to administrators a fault of the service names addresses and
+    paths, such as those of the database; the log has them. Without a login it says nothing of the cause.
     """
-    is_known = "principal" in scope.get("state", {})
-    if is_known or not isinstance(error, GircseError) or error.status < HTTPStatus.INTERNAL_SERVER_ERROR:
+    if not isinstance(error, GircseError):
+        return str(error)
+    principal = scope.get("state", {}).get("principal")
+    if principal is not None:
+        with acting_as(principal):
+            return message_for_caller(error)
+    if error.status < HTTPStatus.INTERNAL_SERVER_ERROR:
         return str(error)
     _log.error("A request without a login failed: %s", error)
     return "The service cannot answer at present. Try again soon; its log has the reason."

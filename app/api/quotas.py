@@ -11,7 +11,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from app.access.quotas import UserQuotas
 from app.api.problems import answer_error, set_retry_after
 from app.errors import GircseError, QuotaExceededError, RequestQuotaError
-from app.types.access import Principal, current_principal
+from app.types.access import Principal, current_principal, message_for_caller
 
 COUNTED = ("/api/", "/v1/", "/v2/", "/rerank", "/mcp", "/gradio_api/queue/join")
 UPLOADS = "/api/v1/documents"
@@ -34,7 +34,8 @@ class QuotaGuard:
         except GircseError as error:
             is_quota = isinstance(error, QuotaExceededError | RequestQuotaError)  # else the catalog does not respond
             code = "quota" if is_quota else None
-            answer = answer_error(scope["path"], error.status, str(error), title=type(error).__name__, code=code)
+            detail = message_for_caller(error)
+            answer = answer_error(scope["path"], error.status, detail, title=type(error).__name__, code=code)
             set_retry_after(answer, error)
             if isinstance(error, QuotaExceededError):
                 answer.headers["Connection"] = "close"  # the body is not read

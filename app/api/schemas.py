@@ -279,7 +279,8 @@ class HealthAnswer(ResponseBody):
     checks: dict[str, bool] = Field(default_factory=dict)
     damaged: dict[str, str] = Field(
         default_factory=dict,
-        description="Damaged collections with the damage of their index or files. With access control only the number.",
+        description="Collections with damaged or missing data: what is wrong with their index or files. "
+        "With access control only the number.",
     )
 
 

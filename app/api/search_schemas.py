@@ -66,6 +66,10 @@ class NewSavedSearch(RequestBody):
     request: SearchQuestion
 
 
+class NewSearchName(RequestBody):
+    name: str = Field(max_length=MAX_SEARCH_NAME_CHARACTERS, examples=["Late cards"])
+
+
 class SavedSearchAnswer(ResponseBody):
     id: str
     name: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter
 
 from app.api.paging import PAGE_HEADERS, Page
-from app.api.search_schemas import NewSavedSearch, PastSearchAnswer, SavedSearchAnswer
+from app.api.search_schemas import NewSavedSearch, NewSearchName, PastSearchAnswer, SavedSearchAnswer
 from app.ports.searches import OwnSearches
 from app.types.searches import PastSearch, SavedSearch
 
@@ -29,6 +29,11 @@ def saved_search_routes(searches: OwnSearches) -> APIRouter:
     def show_saved_search(search_id: str) -> SavedSearch:
         """One of your saved searches, by id or name."""
         return searches.find(search_id)
+
+    @routes.patch("/saved-searches/{search_id}", response_model=SavedSearchAnswer)
+    def rename_saved_search(search_id: str, new: NewSearchName) -> SavedSearch:
+        """Renames one of your saved searches, by id or name. Its alert and the matches found so far stay."""
+        return searches.rename(search_id, new.name)
 
     @routes.delete("/saved-searches/{search_id}", status_code=204)
     def delete_saved_search(search_id: str) -> None:

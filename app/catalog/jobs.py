@@ -124,7 +124,7 @@ def add_job(
 
 def _start_over(row: JobRow, now: datetime) -> JobRow:
     row.state, row.not_before, row.finished_at, row.error = JobState.QUEUED, now, None, None
-    row.attempts, row.pauses, row.progress = 0, 0, 0.0
+    row.attempts, row.pauses, row.progress, row.hit_limit = 0, 0, 0.0, False
     return row
 
 
@@ -188,8 +188,11 @@ def finish(row: JobRow, now: datetime) -> None:
     row.lease_owner, row.lease_until = None, None
 
 
-def fail(session: Session, job: Job, reason: str, retry_in: timedelta | None, now: datetime) -> None:
+def fail(
+    session: Session, job: Job, reason: str, retry_in: timedelta | None, now: datetime, *, hit_limit: bool = False
+) -> None:
     document, row = (None, hold_alone(session, job)) if job.kind is JobKind.LENS_INDEX else hold(session, job)
+    row.hit_limit = hit_limit
     if retry_in is None or row.attempts >= MAX_ATTEMPTS:
         bury(document, row, reason, now)
         return

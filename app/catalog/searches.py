@@ -50,6 +50,18 @@ class SqlSearches(CatalogPart):
                 follow_saved(session, row)
             return row.as_saved_search()
 
+    @again_if_taken
+    def rename_search(self, owner: str, search_id: str, name: str) -> SavedSearch:
+        """Raises NotFoundError, and ConflictError if another search of the owner has this name."""
+        with self._database.writing() as session:
+            row = _saved(session, owner, search_id)
+            other = session.scalar(_saved_of(owner).where(SavedSearchRow.name == name, SavedSearchRow.id != search_id))
+            if other is not None:
+                raise ConflictError(f"You have another saved search named {name!r}; choose another name.")
+            row.name = name
+            session.flush()
+            return row.as_saved_search()
+
     def delete_saved_search(self, owner: str, search_id: str) -> None:
         """Raises NotFoundError."""
         with self._database.writing() as session:

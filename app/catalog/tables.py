@@ -283,6 +283,7 @@ class JobRow(Table):
     finished_at: Mapped[datetime | None]
     priority: Mapped[JobPriority] = mapped_column(enum_column(JobPriority), server_default=JobPriority.BULK.value)
     claimed_at: Mapped[datetime | None]
+    hit_limit: Mapped[bool] = mapped_column(server_default=false())  # the last attempt took too much time or memory
 
     def as_job(self) -> Job:
         return Job(
@@ -302,6 +303,7 @@ class JobRow(Table):
             finished_at=self.finished_at,
             priority=self.priority,
             pauses=self.pauses,
+            hit_limit=self.hit_limit,
         )
 
 

@@ -66,22 +66,19 @@ class RecordedSearches:
         raise UnknownSavedSearchError(search[:MAX_SEARCH_NAME_CHARACTERS], [saved.name for saved in visible])
 
     def save(self, name: str, request: SearchQuestion) -> SavedSearch:
-        name = require_text(name, name="name of the search").strip()
-        if not name or len(name) > MAX_SEARCH_NAME_CHARACTERS or any(map(_is_control, name)):
-            raise InputError(
-                f"{name[:MAX_SEARCH_NAME_CHARACTERS]!r} cannot name a search: use 1 to {MAX_SEARCH_NAME_CHARACTERS} "
-                "characters of one line."
-            )
+        name = _checked_name(name)
         if (size := len(json.dumps(request))) > MAX_REQUEST_CHARACTERS:
             raise InputError(f"The search has {size:,} characters; at most {MAX_REQUEST_CHARACTERS:,} can be saved.")
         owner = self._owner()
         if not self._is_reached(request):
             raise ForbiddenError("This key is limited to some collections: it can only save searches of these.")
-        if any(
-            saved.name == name and not self._is_reached(saved.request) for saved in self._records.saved_searches(owner)
-        ):
-            raise ConflictError(f"The name {name!r} belongs to a search that this key cannot see; choose another name.")
+        self._require_no_hidden(owner, name)
         return self._records.save_search(owner, name, request)
+
+    def rename(self, search: str, name: str) -> SavedSearch:
+        name, owner, found = _checked_name(name), self._owner(), self.find(search)
+        self._require_no_hidden(owner, name)
+        return self._records.rename_search(owner, found.id, name)
 
     def delete(self, search_id: str) -> None:
         owner = self._owner()
@@ -119,11 +116,28 @@ class RecordedSearches:
             raise NotFoundError(f"Your history has no search with the id {search_id!r}.")
         return forgotten
 
+    def _require_no_hidden(self, owner: str, name: str) -> None:
+        """Raises ConflictError if a search that this key cannot see has the name."""
+        same = [saved for saved in self._records.saved_searches(owner) if saved.name == name]
+        if any(not self._is_reached(saved.request) for saved in same):
+            raise ConflictError(f"The name {name!r} belongs to a search that this key cannot see; choose another name.")
+
     def _past(self, owner: str) -> list[PastSearch]:
         return self._records.past_searches(owner, limit=max(1, self.history_limit))
 
     def _is_reached(self, request: SearchQuestion) -> bool:
         return self._reaches(str(request.get("collection", "")))
+
+
+def _checked_name(name: str) -> str:
+    """Without spaces at its ends. Raises InputError."""
+    name = require_text(name, name="name of the search").strip()
+    if not name or len(name) > MAX_SEARCH_NAME_CHARACTERS or any(map(_is_control, name)):
+        raise InputError(
+            f"{name[:MAX_SEARCH_NAME_CHARACTERS]!r} cannot name a search: use 1 to {MAX_SEARCH_NAME_CHARACTERS} "
+            "characters of one line."
+        )
+    return name
 
 
 def _encodable(request: SearchQuestion) -> SearchQuestion:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -22,7 +23,7 @@ from app.types.access import OPERATOR, ApiKey, Identity, RoleName, Scope, User, 
 from app.types.documents import utc_now
 from app.types.quotas import QUOTA_NAMES, UNLIMITED, Quotas
 
-users = typer.Typer(no_args_is_help=True, help="Add, change and remove users.")
+users = typer.Typer(no_args_is_help=True, help="List, add, change and delete users.")
 keys = typer.Typer(no_args_is_help=True, help="Create, list and revoke API keys.")
 
 
@@ -154,12 +155,13 @@ def disconnect_user(name: UserName) -> None:
     typer.echo(f"Removed {count} identities of {name}.")
 
 
-@users.command("remove")
-def remove_user(name: UserName) -> None:
-    """Remove a user with all keys and sessions. Documents are kept."""
+@users.command("remove", hidden=True)  # its former name
+@users.command("delete")
+def delete_user(name: UserName) -> None:
+    """Delete a user with all keys and sessions. Documents are kept."""
     with open_accounts() as accounts:
         accounts.remove_user(name)
-    typer.echo(f"Removed {name}.")
+    typer.echo(f"Deleted {name}.")
 
 
 def _login_methods(user: User, *, is_connected: bool) -> str:
@@ -283,4 +285,12 @@ def with_quotas(quotas: Quotas, given: Sequence[str]) -> Quotas:
 
 
 def _ask_password() -> str:
-    return str(typer.prompt("Password", hide_input=True, confirmation_prompt=True))
+    """Asks twice. Raises InputError if nobody answers, as in a script."""
+    try:
+        return str(typer.prompt("Password", hide_input=True, confirmation_prompt=True))
+    except typer.Abort:
+        if sys.stdin.isatty():  # Ctrl-C
+            raise
+        raise InputError(
+            "No password was given, and nothing was changed. Type it at the terminal, or pipe it in two equal lines."
+        ) from None

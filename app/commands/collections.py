@@ -79,7 +79,9 @@ def create_collection(
 
 
 @collections.command("delete")
-def delete_collection(name: str, yes: Yes = False) -> None:
+def delete_collection(
+    name: Annotated[str, typer.Argument(help="Name of the collection.", show_default=False)], yes: Yes = False
+) -> None:
     """Delete a collection with all its documents and vectors."""
     with open_services() as services:
         count = services.catalog.counted_collection(name).document_count

@@ -15,6 +15,8 @@ from app.types.documents import DocumentState
 documents = typer.Typer(no_args_is_help=True, help="List, show, delete, restore and move documents.")
 
 CollectionFilter = Annotated[str | None, typer.Option("--collection", "-c", help="Only this collection.")]
+DocumentId = Annotated[str, typer.Argument(help="Id from `gircse documents list`.", show_default=False)]
+DocumentIds = Annotated[list[str], typer.Argument(help="Ids from `gircse documents list`.", show_default=False)]
 Limit = Annotated[int, typer.Option("--limit", "-n", min=1, help="Maximum number of results.")]
 
 
@@ -42,7 +44,7 @@ def list_documents(
 
 
 @documents.command("show")
-def show_document(document_id: str, _: terminal.IsJson = False) -> None:
+def show_document(document_id: DocumentId, _: terminal.IsJson = False) -> None:
     """Show all data of a document as JSON."""
     with open_catalog() as catalog:
         typer.echo(terminal.json_of(catalog.document(document_id)))
@@ -50,7 +52,7 @@ def show_document(document_id: str, _: terminal.IsJson = False) -> None:
 
 @documents.command("delete")
 def delete_documents(
-    document_ids: list[str],
+    document_ids: DocumentIds,
     delay: Annotated[
         float,
         typer.Option(
@@ -69,7 +71,7 @@ def delete_documents(
 
 
 @documents.command("restore")
-def restore_documents(document_ids: list[str]) -> None:
+def restore_documents(document_ids: DocumentIds) -> None:
     """Cancel deletions that no worker has finished."""
     with open_catalog() as catalog:
         for document_id in document_ids:
@@ -79,7 +81,7 @@ def restore_documents(document_ids: list[str]) -> None:
 
 @documents.command("move")
 def move_documents(
-    document_ids: list[str],
+    document_ids: DocumentIds,
     to: Annotated[str, typer.Option("--to", help="Target collection.", show_default=False)],
 ) -> None:
     """Move documents to another collection, all or none: their stored files are ingested there.

@@ -53,7 +53,9 @@ def list_jobs(
 
 @jobs.command("retry")
 def retry_jobs(
-    job_ids: Annotated[list[str], typer.Argument(help="Jobs to queue again.", show_default=False)] = [],  # noqa: B006
+    job_ids: Annotated[
+        list[str], typer.Argument(help="Ids of jobs, from `gircse jobs list`.", show_default=False)
+    ] = [],  # noqa: B006
     all_dead: Annotated[
         bool, typer.Option("--all-dead", help="All dead jobs without a newer job for the same document.")
     ] = False,
@@ -90,7 +92,9 @@ def resume_jobs(collection: PausedCollection = None) -> None:
 
 
 @jobs.command("cancel")
-def cancel_jobs(job_ids: list[str]) -> None:
+def cancel_jobs(
+    job_ids: Annotated[list[str], typer.Argument(help="Ids from `gircse jobs list`.", show_default=False)],
+) -> None:
     """Cancel jobs. A running job writes nothing more and stops within two seconds, or after the current batch."""
     with open_catalog() as catalog:
         for job_id in job_ids:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 import uvicorn
 
-from app.commands.serve import GRACE_S, Host, Model, Port, exit_on_sigterm, listening_socket
+from app.commands.serve import GRACE_S, Host, Model, Port, listening_socket
 from app.commands.wiring import open_services, wiring
 from app.errors import InputError
 from app.settings import load_settings
@@ -43,7 +43,6 @@ def mcp(
             "requires API keys: GIRCSE_MCP=true GIRCSE_ACCESS_CONTROL=true gircse serve"
         )
     agents = _wiring()
-    exit_on_sigterm()
     if not http:
         with open_services(settings) as services:
             agents.run_on_stdio(services, principal=principal, allowed=allowed)

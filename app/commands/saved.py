@@ -29,7 +29,7 @@ from app.types.standing import StandingSearch, Strength, Watch
 if TYPE_CHECKING:  # avoids importing SQL
     from app.catalog import SqlCatalog
 
-saved = typer.Typer(no_args_is_help=True, help="Save, list, run, watch and delete searches.")
+saved = typer.Typer(no_args_is_help=True, help="Save, list, run, rename, watch and delete searches.")
 history = typer.Typer(no_args_is_help=True, help="List and clear the history of searches on the web pages.")
 
 _NEWS: TypeAdapter[list[NewsAnswer]] = TypeAdapter(list[NewsAnswer])
@@ -92,6 +92,20 @@ def run_saved(name: Name, form: Form = None, as_json: AsJson = False, local: Loc
         print_result(services.search.search(request_of(dict(question), services.catalog)), form)
 
 
+@saved.command("rename")
+def rename_saved(
+    name: Name, new_name: Annotated[str, typer.Argument(help="New name of the search.", show_default=False)]
+) -> None:
+    """Rename a saved search. Its alert and the matches found so far are kept.
+
+    Example: gircse saved rename "Late cards" "Cards that are late"
+    """
+    with _opened() as searches:
+        before = searches.find(name)
+        found = searches.rename(before.id, new_name)
+    typer.echo(f"Renamed the saved search {before.name!r} to {found.name!r}.")
+
+
 @saved.command("delete")
 def delete_saved(name: Name) -> None:
     """Delete a saved search."""
@@ -119,11 +133,12 @@ def watch_saved(
     """
     with _standing() as standing:
         found = standing.watch(name, Watch(strength, webhook, alert))
-        if as_json:
-            terminal.print_json_lines(_answers(standing, [found]))
-            return
+        (answer,) = _answers(standing, [found])
+    if as_json:
+        terminal.print_json_lines([answer])
+        return
     typer.echo(f"{found.name!r} now watches {found.collection!r}. `gircse saved news` lists its matches.")
-    typer.echo(f"Its feed is at /feeds/{found.feed_token}.atom of the service.")
+    typer.echo(f"Its feed is at {answer.feed}" + ("" if answer.feed.startswith("http") else " of the service."))
     if found.watch.webhook:
         typer.echo(f"Messages to the webhook are signed with {found.webhook_secret}")
 

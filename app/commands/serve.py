@@ -5,9 +5,7 @@ from __future__ import annotations
 import errno
 import logging
 import os
-import signal
 import socket
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -93,7 +91,6 @@ def worker(model: Model = None) -> None:
 
 def _prepare(settings: Settings) -> None:
     limit_memory()
-    exit_on_sigterm()
     found = check_memory(settings)
     if not found.is_well:
         log.warning("Memory: %s. %s", found.detail, found.advice)
@@ -212,8 +209,3 @@ def _serve(listener: socket.socket, services: Services, *, open_page: bool, is_p
         server.run(sockets=[listener])
     if server.interrupted:
         raise KeyboardInterrupt
-
-
-def exit_on_sigterm() -> None:
-    """Turn SIGTERM into SystemExit, so that every `with` block is left. The default would leave child processes."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))

@@ -11,7 +11,6 @@ import typer
 
 from app.commands.chosen_collection import TargetCollection, target_collection
 from app.commands.ingest import Excludes, Globs
-from app.commands.serve import exit_on_sigterm
 from app.commands.wiring import open_services, wiring
 from app.commands.worker import JobFollower, UnreadFiles, worker_if_needed
 from app.documents.intake import FolderMirror, FolderSyncResult
@@ -40,7 +39,6 @@ def watch(
     Example: gircse watch ~/papers ~/notes -c reading
     """
     roots = wiring("sources").outermost(_resolved(folder) for folder in folders)
-    exit_on_sigterm()
     with open_services() as services:
         target = target_collection(collection, services.catalog)
         services.library.ensure_collection(target)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from app.errors import EngineFaultError, NotFoundError
+from app.errors import MISSING_INDEX, EngineFaultError, NotFoundError
 from app.ports.parts import VectorIndex
 from app.types.documents import Collection, PointDamage
 
@@ -56,7 +56,7 @@ def probe_index(
         except NotFoundError:
             present = catalog.collection(collection.name)  # raises if the collection was deleted
             if present.active_index == collection.active_index:
-                return IndexDamage("the vector index does not have it", is_missing=True)
+                return IndexDamage(MISSING_INDEX, is_missing=True)
             collection = present
         except EngineFaultError as error:
             fault = str(error)

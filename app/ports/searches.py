@@ -25,6 +25,10 @@ class OwnSearches(Protocol):
         """Replaces a saved search of the same name. Raises InputError and ConflictError."""
         ...
 
+    def rename(self, search: str, name: str) -> SavedSearch:
+        """By id or name. Raises NotFoundError, InputError, and ConflictError if the name is taken."""
+        ...
+
     def delete(self, search_id: str) -> None: ...
     def history(self) -> list[PastSearch]:
         """Newest first."""

@@ -14,7 +14,14 @@ from time import perf_counter
 
 import numpy as np
 
-from app.errors import DamagedIndexError, EmbedderUnavailableError, EngineFaultError, InputError, NotFoundError
+from app.errors import (
+    MISSING_INDEX,
+    DamagedIndexError,
+    EmbedderUnavailableError,
+    EngineFaultError,
+    InputError,
+    NotFoundError,
+)
 from app.ports.catalog import SearchedCatalog
 from app.ports.observer import SILENT, Observer
 from app.ports.parts import AlwaysSound, Embedder, SearchedIndex, Soundness
@@ -402,7 +409,7 @@ class SearchService:
             except NotFoundError:
                 resolved = self._resolve(request)
                 if resolved.collection.active_index == name:
-                    raise DamagedIndexError(resolved.collection.name, "the vector index does not have it") from None
+                    raise DamagedIndexError(resolved.collection.name, MISSING_INDEX) from None
 
     def find_legs(self, request: SearchRequest) -> Mapping[Leg, Sequence[ScoredPoint]]:
         """The results of each leg of a hybrid search, before fusion."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -10,6 +11,7 @@ from datetime import datetime, timedelta
 from enum import IntEnum, StrEnum
 from fnmatch import fnmatchcase
 
+from app.errors import GircseError, message_for_users
 from app.types.quotas import AS_SET, Quotas
 
 EVERYTHING = ("*",)
@@ -197,12 +199,25 @@ def may_see(users: Mapping[str, User], name: str, collection: str) -> bool:
     return user.disabled_at is None and matches(collection, user.collections)
 
 
+_log = logging.getLogger(__name__)
 _current: ContextVar[Principal | None] = ContextVar("gircse_principal", default=None)
 
 
 def current_principal() -> Principal | None:
     """The principal on whose behalf this code runs; None if not authenticated, which has no rights."""
     return _current.get()
+
+
+def message_for_caller(error: GircseError) -> str:
+    """The message of an error. Only administrators see addresses and paths of the service; the log has them for the
+    other callers."""
+    principal = current_principal()
+    if principal is not None and principal.role is Role.ADMIN:
+        return str(error)
+    shown = message_for_users(error)
+    if shown != str(error):
+        _log.error("A request failed: %s", error)
+    return shown
 
 
 @contextmanager

@@ -280,11 +280,16 @@ class Job:
     finished_at: datetime | None
     priority: JobPriority = JobPriority.BULK
     pauses: int = 0  # times it waited for an unavailable part
+    hit_limit: bool = False  # the last attempt took too much time or memory
+
+    @property
+    def can_succeed_again(self) -> bool:
+        """Whether another attempt at the same file may succeed, with the same settings of the server."""
+        return self.hit_limit or not self.is_refused
 
     @property
     def is_refused(self) -> bool:
-        """Whether a refusal ended the job, before its attempts or pauses were used up. Another attempt can succeed only
-        after the file or the settings of the server have changed."""
+        """Whether a refusal ended the job, before its attempts or pauses were used up."""
         return self.state is JobState.DEAD and self.attempts < MAX_ATTEMPTS and self.pauses < MAX_PAUSES
 
 

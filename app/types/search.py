@@ -126,7 +126,12 @@ class SearchRequest:
     limit: Annotated[
         int,
         Field(ge=1, le=MAX_LIMIT),
-        Shown(command=f"How many hits, 1 to {MAX_LIMIT}.", flags=("--limit", "-n"), parameter="n"),
+        Shown(
+            command=f"How many hits, 1 to {MAX_LIMIT}.",
+            flags=("--limit", "-n"),
+            agents="Maximum number of hits.",
+            parameter="n",
+        ),
     ] = 10
     filters: Annotated[
         Mapping[str, str],

@@ -15,6 +15,7 @@ from starlette.concurrency import run_in_threadpool
 from app.errors import UnavailableError
 from app.services import Services
 from app.settings import Settings
+from app.types.access import message_for_caller
 from app.wiring.bounded_http import BoundedAsyncClient
 from app.wiring.embedding import LocalEmbedder
 from app.wiring.remote import PING_S, QUIET_S, RemoteEmbedder, client_options, error_of, vectors_of
@@ -56,7 +57,7 @@ class ForwardingSource:
         try:
             return await run_in_threadpool(lambda: self._embedder.info)
         except UnavailableError as error:
-            raise NotServingError(str(error), retry_after_s=5) from None
+            raise NotServingError(message_for_caller(error), retry_after_s=5) from None
 
     async def embed(self, task: EmbedTask) -> EmbeddedTexts:
         body = {
@@ -78,7 +79,7 @@ class ForwardingSource:
         try:
             vectors = vectors_of(answer, count=len(task.texts))
         except UnavailableError as error:
-            raise NotServingError(str(error), retry_after_s=5) from None
+            raise NotServingError(message_for_caller(error), retry_after_s=5) from None
         return EmbeddedTexts(
             vectors,
             tokens=int(answer.headers.get(TOKENS_HEADER, 0)),

@@ -122,7 +122,8 @@ class GircseEmbeddings(BaseModel, Embeddings):
 
         Empty texts get the vector of a prompt without text, and cause one warning.
         """
-        # One string is no list of texts; the encoder refuses it.
+        if not isinstance(texts, str):  # which is no list of texts; the encoder refuses it
+            texts = list(texts)  # some splitters yield theirs
         empty = [] if isinstance(texts, str) else [index for index, text in enumerate(texts) if is_empty(text)]
         given = [text for text in texts if not is_empty(text)] if empty else texts
         for index, text in enumerate(texts if empty else ()):

@@ -326,7 +326,9 @@ def is_empty(text: object) -> bool:
 def check_text(text: str, name: str) -> None:
     """Raises TextError unless `text` is a non-empty, valid Unicode string."""
     if not isinstance(text, str):
-        raise TextError(f"{name} is a {type(text).__name__}, not a string. Token ids of other models are not accepted.")
+        raise TextError(
+            f"{name} is of type {type(text).__name__}, not a string. Token ids of other models are not accepted."
+        )
     if not text.strip():
         raise TextError(f"{name} is empty. Leave it out.")
     check_surrogates(text, name)

@@ -37,13 +37,15 @@ class IndexedDocument:
 class FailedDocument:
     """Why the document cannot be indexed. `is_its_own`: the error lies in the document, so that a retry does not help.
 
-    `is_missing`: its stored file does not exist, or this node cannot see it.
+    `is_missing`: its stored file does not exist, or this node cannot see it. `hit_limit`: reading it took too much time
+    or memory.
     """
 
     job_id: str
     reason: str
     is_its_own: bool
     is_missing: bool = False
+    hit_limit: bool = False
 
 
 Result = IndexedChunks | IndexedDocument | FailedDocument

@@ -17,7 +17,7 @@ from typing import BinaryIO, ClassVar, cast
 
 import psutil
 
-from app.errors import DocumentError, UnavailableError
+from app.errors import ReadingLimitError, UnavailableError
 from ingest.readers.limits import ProcessLimits
 from ingest.readers.messages import OUT_OF_MEMORY_EXIT_CODE, READY, MessageError, read_frame
 from ingest.readers.watchdog import Watchdog
@@ -40,7 +40,7 @@ class ChildLostError(Exception):
 
 
 class Check:
-    """Raises DocumentError once the child exceeds its time or memory. Also raises what `look` raises."""
+    """Raises ReadingLimitError once the child exceeds its time or memory. Also raises what `look` raises."""
 
     def __init__(
         self,
@@ -62,11 +62,11 @@ class Check:
         self._look()
         now = time.monotonic()
         if now > self.deadline:
-            raise DocumentError(self._reasons.time_reason(self._limits))
+            raise ReadingLimitError(self._reasons.time_reason(self._limits))
         if now >= self._look_at:
             self._look_at = now + _POLL_S
             if self._memory_bytes() > self._most_bytes:
-                raise DocumentError(self._reasons.memory_reason(self._limits))
+                raise ReadingLimitError(self._reasons.memory_reason(self._limits))
 
 
 class ChildProcess(ABC):
@@ -104,7 +104,7 @@ class ChildProcess(ABC):
     def watched(self, limits: ProcessLimits, look: Callable[[], None]) -> Iterator[Check]:
         """The block sends one request and reads its answer, while a watchdog checks limits and calls `look`.
 
-        Raises DocumentError, ChildLostError, UnavailableError, and what `look` raises.
+        Raises ReadingLimitError, ChildLostError, UnavailableError, and what `look` raises.
         """
         if self._start_bytes is None:
             self._start_bytes = self._wait_until_ready(look)
@@ -171,16 +171,16 @@ class ChildProcess(ABC):
         except psutil.Error:
             return 0  # it has just ended; the pipes will report that
 
-    def _ending(self, limits: ProcessLimits) -> DocumentError | ChildLostError:
+    def _ending(self, limits: ProcessLimits) -> ReadingLimitError | ChildLostError:
         """The error for a child that closed its pipes, by its exit code or signal."""
         sign = self._last_sign()
         exit_code = self._process.returncode
         if exit_code == OUT_OF_MEMORY_EXIT_CODE:
-            return DocumentError(self.memory_reason(limits))
+            return ReadingLimitError(self.memory_reason(limits))
         if sign == "signal SIGXCPU":
-            return DocumentError(self.cpu_reason(limits))
+            return ReadingLimitError(self.cpu_reason(limits))
         if sign == "signal SIGALRM":
-            return DocumentError(self.time_reason(limits))
+            return ReadingLimitError(self.time_reason(limits))
         return ChildLostError(sign)
 
     def _last_sign(self) -> str:

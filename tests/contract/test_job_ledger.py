@@ -244,6 +244,14 @@ class TestFail:
         assert catalog.document(job.document_id).error == "This PDF asks for a pass\\x00word."
         assert not catalog.retry(job.id).is_refused
 
+    def test_by_a_limit_may_succeed_again(self, catalog: SqlCatalog, submitted: Callable[..., Job]) -> None:
+        submitted()
+        job = claimed(catalog)
+        catalog.fail(job, "It took longer than 60 s.", retry_in=None, hit_limit=True)
+        dead = catalog.job(job.id)
+        assert (dead.is_refused, dead.can_succeed_again) == (True, True)
+        assert not catalog.retry(job.id).hit_limit
+
     def test_of_a_deletion_leaves_the_document_on_its_way_out(
         self, catalog: SqlCatalog, ingested: Callable[..., str]
     ) -> None:

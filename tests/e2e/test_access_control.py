@@ -196,6 +196,8 @@ def test_a_reader_is_told_what_they_may_do_and_sees_no_button_that_is_refused(
         page.goto(f"{application.url}/evaluate?c=letters")
         expect(page.get_by_text("brauchen Sie die Rolle")).to_be_visible()
         expect(page.locator("#evaluate-start")).to_be_hidden()
+        expect(page.get_by_role("heading", name="Diese Sammlung hat noch keine Urteile")).to_be_visible()
+        expect(page.locator(".for-editors")).to_be_hidden()  # it says how to judge and import
         page.goto(f"{application.url}/?q=boat&c=letters")
         expect(page.locator(".hit")).to_have_count(1)
         expect(page.locator(".thumbs")).to_be_hidden()

@@ -146,10 +146,20 @@ def test_a_search_is_saved_found_in_the_history_and_asked_again(open_page: Open,
     with opened.loading_again():
         page.go_back()
         expect(past).to_have_count(1)
+    feed = page.get_by_label("Feed (Atom)")
+    expect(feed).to_have_value(re.compile(rf"^{re.escape(opened.url)}/feeds/.+\.atom$"))
+    expect(page.get_by_label("Rename Ferries")).to_be_visible()  # only then it can have the focus
+    page.get_by_label("Rename Ferries").press("Enter")
+    page.get_by_label("New name of Ferries", exact=True).fill("Ships & boats")
+    axe(opened)
+    assert opened.overflows() == []
+    page.get_by_label("New name of Ferries", exact=True).press("Enter")
+    expect(page.locator("#saved-message")).to_contain_text("The search is now named “Ships & boats”")
+    expect(page.locator("#saved-searches").get_by_role("link", name="Ships & boats")).to_be_visible()
     past.get_by_role("button", name="Remove").click()
     expect(past).to_have_count(0)
     opened.accept_next_dialog()
-    page.get_by_role("button", name="Delete Ferries").click()
+    page.get_by_role("button", name="Delete Ships & boats").click()
     expect(page.locator("#saved-searches li")).to_have_count(0)
 
 

@@ -127,6 +127,9 @@ ROUTES: Mapping[tuple[str, str], Case] = {
     ("GET", "/api/v1/saved-searches/{search_id}"): Case(
         READER, at("/api/v1/saved-searches/mine"), of_collection=False, may_fail=(404,)
     ),
+    ("PATCH", "/api/v1/saved-searches/{search_id}"): Case(
+        READER, at("/api/v1/saved-searches/none", json={"name": "mine"}), of_collection=False, may_fail=(404,)
+    ),
     ("DELETE", "/api/v1/saved-searches/{search_id}"): Case(
         READER, at("/api/v1/saved-searches/none"), of_collection=False, may_fail=(404,)
     ),

@@ -103,6 +103,27 @@ async def test_search_takes_what_the_command_line_takes(application: Any) -> Non
         assert through.structured_content["instruction"].startswith("Identify the topic")
 
 
+async def test_a_text_says_where_a_passage_is_and_why_there_is_none(application: Any) -> None:
+    async with client_of(application) as client:
+        everywhere = await ask(client, "search", query="mice", collection="*", mode="sparse")
+        assert "1 passage of all collections" in everywhere.content[0].text
+        assert "collection library, document_id" in everywhere.content[0].text
+        none = await ask(client, "search", query="cat", collection="library", filters={"kind": "planet"})
+        assert "No passage of the collection 'library' was found. Filters must equal" in none.content[0].text
+
+
+async def test_every_argument_is_explained_and_no_text_is_indented(application: Any) -> None:
+    async with client_of(application) as client:
+        tools = (await client.list_tools()).tools
+    assert not [
+        tool.name for tool in tools if "\n " in tool.description or tool.description != tool.description.strip()
+    ]
+    arguments = {
+        f"{tool.name}.{name}": each for tool in tools for name, each in tool.input_schema["properties"].items()
+    }
+    assert not [name for name, each in arguments.items() if not each.get("description")]
+
+
 async def test_what_passages_should_not_be_about(application: Any) -> None:
     async with client_of(application) as client:
         answer = await ask(client, "search", query="cat, not about mice", collection="library", exclude=["sofas"])
@@ -135,7 +156,14 @@ async def test_what_is_wrong_is_told_in_words(application: Any) -> None:
         assert "empty" in await refusal(client, "search", query=" ", collection="library")
         assert "1 to 20" in await refusal(client, "search", query="cat", collection="library", steps=99)
         assert "limit" in await refusal(client, "search", query="cat", collection="library", limit=1000)
-        assert "There are: library, secret" in await refusal(client, "search", query="cat", collection="nope")
+        missing = await refusal(client, "search", query="cat")
+        assert missing.startswith("collection: Field required. collection is: Collection to search")
+        unknown = await refusal(client, "search", query="cat", collection="library", instructions="feeling")
+        assert "no argument 'instructions'. Did you mean 'instruction'? Its arguments: query, collection" in unknown
+        assert "no argument 'collection'. It takes none." in await refusal(client, "list_lenses", collection="library")
+        nowhere = await refusal(client, "search", query="cat", collection="nope")
+        assert "There are: library, secret." in nowhere
+        assert "gircse ingest" not in nowhere  # an agent can create none
         assert "No document has the id" in await refusal(client, "fetch_document", document_id="nope")
 
 

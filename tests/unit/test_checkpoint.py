@@ -170,6 +170,14 @@ def test_hub_model_that_cannot_be_reached_says_what_to_do(name, monkeypatch, tmp
         find_checkpoint(name)
 
 
+@pytest.mark.parametrize(
+    ("name", "told"), [("gircse-smal", r"Did you mean 'gircse-small'\?"), ("", "is empty"), ("nonsense", "No folder")]
+)
+def test_model_that_does_not_exist_says_which_ones_do(name, told):
+    with pytest.raises(ModelNotFoundError, match=told):
+        find_checkpoint(name)
+
+
 def test_folder_that_is_missing_or_holds_no_safetensors_is_refused(tmp_path):
     with pytest.raises(ModelNotFoundError, match="No folder"):
         find_checkpoint(str(tmp_path / "nothing"))

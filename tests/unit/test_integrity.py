@@ -146,13 +146,13 @@ def test_readiness_waits_for_the_first_look_and_names_what_is_damaged(applicatio
     application.services.integrity.check_indexes()
     answer = readiness(application, settings)
     assert answer.status_code == 503
-    assert answer.json()["damaged"] == {"library": "its index: the vector index does not have it"}
+    assert answer.json()["damaged"] == {"library": "its index: missing from the vector index"}
     answer = readiness(application, settings, "/readyz?exclude=integrity")
     assert (answer.status_code, answer.json()["checks"]) == (200, {"integrity": False})
     closed = settings.model_copy(update={"access_control": True})
     told = readiness(application, closed).text
     assert "library" not in told
-    assert "1 collections are damaged" in told
+    assert "collections with damaged or missing data: 1" in told
 
 
 def test_a_file_that_is_damaged_is_told_until_it_is_mended(application: Any) -> None:

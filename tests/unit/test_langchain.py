@@ -188,6 +188,10 @@ def test_an_empty_document_is_embedded_as_its_instruction_alone(tiny):
         prompts.encode([""], "Look at it")
 
 
+def test_texts_may_come_from_a_generator(tiny):
+    assert tiny.embed_documents(text for text in ("one", "two")) == tiny.embed_documents(["one", "two"])
+
+
 def test_texts_without_an_empty_one_cause_no_warning(tiny, recwarn):
     tiny.embed_documents(["fine"])
     assert not [each for each in recwarn if "empty" in str(each.message)]
@@ -199,7 +203,7 @@ def test_an_empty_query_and_none_are_refused(tiny):
     with pytest.raises(ValueError, match="not one string"):
         tiny.embed_documents("two words")
     for before in ("fine", ""):
-        with pytest.raises(ValueError, match="Text 1 is a NoneType"):
+        with pytest.raises(ValueError, match="Text 1 is of type NoneType"):
             tiny.embed_documents([before, None])
 
 

@@ -99,6 +99,23 @@ def test_a_search_is_saved_listed_asked_and_deleted_over_http(client: TestClient
     assert client.get("/api/v1/saved-searches").json() == []
 
 
+def test_a_search_is_renamed_and_keeps_its_alert(client: TestClient) -> None:
+    for name in ("cats", "dogs"):
+        client.post("/api/v1/saved-searches", json={"name": name, "request": {"query": name}})
+    client.put("/api/v1/saved-searches/cats/watch", json={})
+    before = client.get("/api/v1/saved-searches/cats").json()
+    renamed = client.patch("/api/v1/saved-searches/cats", json={"name": " kittens "})
+    assert renamed.json() == before | {"name": "kittens"}
+    assert [each["name"] for each in client.get("/api/v1/standing-searches").json()] == ["kittens"]
+    assert client.get("/api/v1/saved-searches/cats").status_code == 404
+    taken = client.patch("/api/v1/saved-searches/kittens", json={"name": "dogs"})
+    assert (taken.status_code, "another saved search named 'dogs'" in taken.json()["detail"]) == (409, True)
+    assert client.patch("/api/v1/saved-searches/kittens", json={"name": "kittens"}).status_code == 200
+    assert client.patch("/api/v1/saved-searches/kittens", json={"name": "a\nb"}).status_code == 422
+    assert client.patch("/api/v1/saved-searches/none", json={"name": "a"}).status_code == 404
+    assert [each["name"] for each in client.get("/api/v1/saved-searches").json()] == ["dogs", "kittens"]
+
+
 def test_the_history_is_listed_and_forgotten_over_http(client: TestClient, toy_services: Any) -> None:
     client.post("/api/v1/search", json={"query": "a program's"})
     assert client.get("/api/v1/history").json() == []

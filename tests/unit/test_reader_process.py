@@ -20,7 +20,7 @@ import pytest
 from bytes_reader import BytesReader
 from patience import PATIENCE_S, wait_until
 
-from app.errors import DocumentError, UnavailableError
+from app.errors import DocumentError, ReadingLimitError, UnavailableError
 from app.types.texts import Cell, Findings, Mark, TextPart, Word
 from ingest.readers import ProcessLimits, ReadLimits
 from ingest.readers.children import ReaderChild
@@ -131,7 +131,7 @@ def test_child_that_holds_much_memory_gives_way_to_a_fresh_one(reader_factory):
 
 def test_too_slow_document_is_refused(reader_factory):
     reader = reader_factory(wall_s=0.3)
-    with pytest.raises(DocumentError, match=r"longer than 0\.3 s.*Split it"):
+    with pytest.raises(ReadingLimitError, match=r"longer than 0\.3 s.*Split it"):
         reader.read(SLOW_TABLE, uri="a.csv")
     assert reader.child_ids == frozenset()
 
@@ -139,13 +139,13 @@ def test_too_slow_document_is_refused(reader_factory):
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows counts no CPU time for a limit")
 def test_document_that_takes_too_much_cpu_time_is_refused(reader_factory):
     reader = reader_factory(cpu_s=0)  # a second is left to each
-    with pytest.raises(DocumentError, match="CPU time, which is the limit"):
+    with pytest.raises(ReadingLimitError, match="CPU time, which is the limit"):
         reader.read(SLOW_TABLE, uri="a.csv")
 
 
 def test_document_that_takes_too_much_memory_is_refused_and_the_next_one_read(reader_factory):
     reader = reader_factory(memory_bytes=40_000_000)
-    with pytest.raises(DocumentError, match="more than 40 MB of memory"):
+    with pytest.raises(ReadingLimitError, match="more than 40 MB of memory"):
         reader.read(b'["' + b"word " * 10_000_000 + b'"]', uri="a.json")
     assert reader.read(b"next", uri="a.txt").text == "next"
 

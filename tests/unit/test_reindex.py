@@ -146,7 +146,7 @@ def test_a_search_whose_index_is_dropped_under_it_uses_the_new_one(application: 
 
 def test_a_search_whose_index_is_lost_says_so(application: Any) -> None:
     application.services.index.drop("library--1")
-    with pytest.raises(DamagedIndexError, match=r"does not have it.*gircse doctor --rebuild"):
+    with pytest.raises(DamagedIndexError, match=r"is missing from the vector index.*gircse doctor --rebuild"):
         searched(application)
 
 

@@ -76,6 +76,7 @@ OUR_ATTRIBUTES = {
     "data-copy", "data-format", "data-request", "data-open-keys", "data-close-dialog", "aria-labelledby",
     "data-instruction", "data-language", "data-texts", "lang",
     "x1", "x2", "y1", "y2", "x", "y", "cx", "cy", "r", "points", "text-anchor",
+    "data-form", "data-path", "data-keep", "maxlength",
     "data-documents", "data-name", "data-to", "data-every", "data-is-new",
     "preserveaspectratio", "data-confirm", "data-url", "data-collection", "data-offset", "width", "height", "d"
 }  # fmt: skip
@@ -459,6 +460,7 @@ def test_a_document_shows_its_state(state: DocumentState, jobs: list[Job], shown
         (job(state=JobState.DEAD, attempts=2), False),  # refused after an attempt that failed for another reason
         (job(state=JobState.DEAD, attempts=MAX_ATTEMPTS), True),
         (job(state=JobState.DEAD, attempts=0, pauses=MAX_PAUSES), True),  # waited for a day
+        (job(state=JobState.DEAD, attempts=1, hit_limit=True), True),  # on a less busy machine, say
         (job(state=JobState.CANCELLED), True),
     ],
 )

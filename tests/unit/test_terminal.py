@@ -73,6 +73,7 @@ WITHOUT_JSON = {
     *(
         "collections create",
         "saved add",
+        "saved rename",
         "documents delete",
         "documents restore",
         "documents move",
@@ -80,7 +81,7 @@ WITHOUT_JSON = {
         "jobs pause",
         "jobs resume",
     ),
-    *("jobs cancel", "users add", "users change", "users connect", "users disconnect", "users remove"),
+    *("jobs cancel", "users add", "users change", "users connect", "users disconnect", "users delete", "users remove"),
     *("keys revoke", "sessions end", "sessions end-all"),
 }
 
@@ -100,6 +101,22 @@ def test_every_command_with_data_prints_json() -> None:
         if not any("--json" in each.opts for each in command.params)
     }
     assert lacking == WITHOUT_JSON
+
+
+def test_every_argument_and_option_is_explained() -> None:
+    lacking = {
+        f"{path} {each.name}"
+        for path, command in leaves(typer.main.get_command(app))
+        for each in command.params
+        if not getattr(each, "help", "") and not getattr(each, "hidden", False)
+    }
+    assert lacking == set()
+
+
+def test_a_password_that_nobody_types_is_an_error_with_advice() -> None:
+    result = CliRunner().invoke(app, ["users", "add", "anna", "--role", "reader", "--password"], input="")
+    assert result.exit_code == 1
+    assert "pipe it in two equal lines" in result.output
 
 
 def test_differences_are_json_lines_for_programs(toy_services: Any, capsys: pytest.CaptureFixture[str]) -> None:

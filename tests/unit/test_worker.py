@@ -23,6 +23,7 @@ from app.testing import InMemoryVectorIndex, ToyEmbedder
 from app.types.documents import DocumentState, JobState, Point
 from app.types.texts import Findings
 from ingest.pipeline import IngestPipeline
+from ingest.readers import ProcessLimits, ProcessReader
 from ingest.worker import Worker, retry_in
 from ingest.worker_slots import WorkerSlots
 
@@ -75,8 +76,18 @@ def test_an_unreadable_document_is_dead_at_once_and_the_rest_goes_on(
     assert document.state is DocumentState.FAILED
     assert document.error is not None
     assert "PDF" in document.error
-    assert parts.catalog.jobs(state=JobState.DEAD)[0].error == document.error
+    (dead,) = parts.catalog.jobs(state=JobState.DEAD)
+    assert (dead.error, dead.can_succeed_again) == (document.error, False)
     assert parts.catalog.document(good.id).state is DocumentState.READY
+
+
+def test_a_document_that_hits_a_limit_may_be_tried_again(parts: IngestParts, worker_of: Callable[..., Worker]) -> None:
+    _, job = parts.submit(b"a,b,c,d\n" + b"1,2,3,4\n" * 200_000, uri="a.csv")
+    assert job is not None
+    with ProcessReader(process_limits=ProcessLimits(wall_s=0.3, cpu_s=60)) as read:
+        worker_of(parts.pipeline(read=read)).run_once()
+    dead = parts.catalog.job(job.id)
+    assert (dead.state, dead.can_succeed_again) == (JobState.DEAD, True)
 
 
 def test_another_model_is_reported_on_the_document(parts: IngestParts, worker_of: Callable[..., Worker]) -> None:

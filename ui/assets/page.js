@@ -281,6 +281,24 @@ window.gircse = (() => {
       }
       trigger(name, data);
     });
+    /* Enter in a field presses the first button of its form. */
+    element.addEventListener("keydown", (event) => {
+      if (event.key !== "Enter" || event.isComposing || !event.target.matches("[data-form] input[name]")) return;
+      event.preventDefault();
+      event.target.closest("[data-form]").querySelector("button[data-event]")?.click();
+    });
+  }
+
+  /* The server does not always know its own address; the browser does. */
+  function showAddresses(element) {
+    const show = () => {
+      for (const field of element.querySelectorAll("input[data-path]")) {
+        const address = new URL(field.dataset.path, location.href).href;
+        if (field.value !== address) field.value = address;
+      }
+    };
+    new MutationObserver(show).observe(element, { childList: true, subtree: true, attributes: true, attributeFilter: ["value", "data-path"] });
+    show();
   }
 
   function listenForms(element, trigger, name) {
@@ -467,5 +485,5 @@ window.gircse = (() => {
   }
   if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", start);
   else start();
-  return { text, showSkeleton, hideSkeleton, remember, setAddress, named, beginSearch, openSearch, swapSides, lightPairs, listen, listenForms, showAnswer, afterTyping, keepFocus, openDialog };
+  return { text, showSkeleton, hideSkeleton, remember, setAddress, named, beginSearch, openSearch, swapSides, lightPairs, listen, listenForms, showAnswer, afterTyping, keepFocus, showAddresses, openDialog };
 })();

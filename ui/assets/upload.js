@@ -106,7 +106,9 @@ function draw() {
   bar.value = sent;
   const good = sent - failed.length;
   const more = [[unchanged, gircse.text('unchanged')], [replaced, gircse.text('replaced earlier versions')], [failed.length, gircse.text('failed')]];
-  said.textContent = isDone
+  said.textContent = isDone && !good
+    ? gircse.text('No file was added to collection “{name}”: {count} failed.', { name: into, count: failed.length })
+    : isDone
     ? gircse.text('{files} sent to collection “{name}”{more}. You can leave this page; indexing continues.', { files: files(good), name: into, more: more.filter(([count]) => count).map(([count, what]) => `, ${count} ${what}`).join('') })
     : gircse.text('Uploading {number} of {total} to collection “{name}”. Stay on this page until the upload is complete.', { number: sent + 1, total, name: into });
   offerUndo(isDone && added.length > 0);

@@ -219,7 +219,7 @@ def _state_name(document: Document, job: Job | None, is_paused: bool) -> str:
 def _render_buttons(document: Document, job: Job | None, title: str) -> Markup:
     buttons = []
     is_ingestion = job is not None and job.kind is JobKind.INGEST
-    if document.state is DocumentState.FAILED and job is not None and not job.is_refused:
+    if document.state is DocumentState.FAILED and job is not None and job.can_succeed_again:
         buttons.append(_button("retry", _("Retry"), of=title, document=document.id))
     if document.state is DocumentState.QUEUED and is_ingestion:
         buttons.append(_button("cancel", _("Cancel"), of=title, document=document.id))

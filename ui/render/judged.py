@@ -15,8 +15,9 @@ from ui.render.text import clean, join, shorten
 def render_sources(sources: Sequence[JudgementSource]) -> str:
     if not sources:
         return html(
-            '<div class="empty"><h2>[[This collection has no judgements yet]]</h2><p>[[To evaluate a search, first '
-            'judge which documents answer a query. Judge hits with the thumbs on the]] <a href="{}">[[search '
+            '<div class="empty"><h2>[[This collection has no judgements yet]]</h2><p class="for-editors">[[To evaluate '
+            "a search, first judge which documents answer a query. Judge hits with the thumbs on the]] <a "
+            'href="{}">[[search '
             "page]]</a>[[, or import judgements below.]]</p></div>"
         ).format(SEARCH.path)
     return Markup('<ul class="sources">{}</ul>').format(join(map(_render_source, sources)))

@@ -8,6 +8,7 @@ from datetime import datetime
 
 from markupsafe import Markup
 
+from app.types.searches import MAX_SEARCH_NAME_CHARACTERS
 from ui.language import _, html, moment, number
 from ui.render.standing import ShownStanding, render_standing, render_watch_button
 from ui.render.text import clean, join, shorten
@@ -55,6 +56,7 @@ def _render(search: KeptSearch) -> Markup:
     title = shorten(search.name or search.query, 120)
     buttons = (
         (Markup("") if search.standing else render_watch_button(search.id, title))
+        + _render_renaming(search, title)
         + _button("delete", _("Delete"), of=title, search=search.id, confirm=_confirm_deletion(search, title))
         if search.name
         else _button("save", _("Save"), of=title, search=search.id)
@@ -75,6 +77,22 @@ def _render(search: KeptSearch) -> Markup:
         at=moment(search.at),
         buttons=buttons,
         standing=render_standing(search.standing) if search.standing else "",
+    )
+
+
+def _render_renaming(search: KeptSearch, title: str) -> Markup:
+    return html(
+        '<details class="renaming" data-form data-keep="{id} {name}"><summary class="plain-button" '
+        'aria-label="{label}">[[Rename]]</summary>'
+        '<span><input name="name" value="{name}" maxlength="{most}" aria-label="{field}" dir="auto">{save}</span>'
+        "</details>"
+    ).format(
+        id=clean(search.id),
+        label=_("Rename {name}").format(name=title),
+        name=clean(search.name),
+        most=MAX_SEARCH_NAME_CHARACTERS,
+        field=_("New name of {name}").format(name=title),
+        save=_button("rename", _("Save"), of=_("the new name of {name}").format(name=title), search=search.id),
     )
 
 
