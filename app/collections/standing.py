@@ -144,8 +144,8 @@ class StandingPreparation:
             try:
                 requests.append((each, self.checked(each, collection)))
             except (InputError, NotFoundError) as error:
-                if each.error != str(error):
-                    changes.append((each, replace(each, error=str(error), space="")))
+                if each.error != error.lasting_text:
+                    changes.append((each, replace(each, error=error.lasting_text, space="")))
         vectors = self._plain_vectors(requests, collection)
         prepared = [
             (request, self._prepared(each, request, collection, points, scales, vectors)) for each, request in requests
