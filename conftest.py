@@ -70,7 +70,7 @@ class ToyServices:
         evaluations = evaluations_over(catalog=catalog, index=index, embedder=embedder)
         opened.callback(evaluations.close)
         metrics = ProcessMetrics()
-        integrity = Integrity(catalog, index, blobs)
+        integrity = Integrity(catalog, index, blobs, embedder=embedder)
         search = SearchService(catalog, index, embedder, soundness=integrity, observer=metrics)
         self.services = Services(
             settings=Settings(home=home),

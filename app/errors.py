@@ -61,6 +61,11 @@ class GircseError(Exception):
 
     status = 500
 
+    @property
+    def lasting_text(self) -> str:
+        """The message as it may be stored: others than the present caller may read it later."""
+        return str(self)
+
 
 class InputError(GircseError, ValueError):
     status = 422
@@ -115,6 +120,15 @@ class UnknownCollectionError(NotFoundError):
             if near
             else f"No collection named {name!r}. {there} `gircse ingest PATH --collection {name}` creates it."
         )
+
+    @property
+    def lasting_text(self) -> str:
+        """Without the other names, which only the guard limits to those that a caller may see."""
+        return _deleted_reason(self.name)
+
+
+def _deleted_reason(collection: str) -> str:
+    return f"The collection {collection!r} was deleted meanwhile."
 
 
 class UnknownSavedSearchError(NotFoundError):

@@ -202,11 +202,11 @@ class Worker:
                 self._catalog.release(job)
                 return True
             log.warning("Job %s is postponed: %s", job.id, error)
-            self._catalog.release(job, reason=str(error), is_suspect=isinstance(error, UnansweredWriteError))
+            self._catalog.release(job, reason=error.lasting_text, is_suspect=isinstance(error, UnansweredWriteError))
             return False
         except GircseError as error:  # the message is for the user, and a retry would not help
             log.warning("Job %s failed: %s", job.id, error)
-            self._catalog.fail(job, str(error), retry_in=None, hit_limit=isinstance(error, ReadingLimitError))
+            self._catalog.fail(job, error.lasting_text, retry_in=None, hit_limit=isinstance(error, ReadingLimitError))
         except Exception as error:  # noqa: BLE001 - the only broad clause: an error in one job must not end the worker
             self._catalog.fail(job, log_incident(log, job.id, error), retry_in=retry_in(job.attempts))
         else:

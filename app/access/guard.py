@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from app.access.authorizer import Authorizer, without_hidden
 from app.access.quotas import UserQuotas
-from app.errors import ForbiddenError, UnknownCollectionError
+from app.errors import ForbiddenError, NotFoundError, UnknownCollectionError
 from app.types.access import Principal, Role, Scope
 
 if TYPE_CHECKING:  # avoids importing SQL
@@ -160,7 +160,7 @@ def _checked(function: Callable[..., Any], rule: Rule, access: Access) -> Callab
     """Wraps the function with the rule's checks. Signatures are read once, here, instead of on each call."""
     role = rule.role
     if role is None:
-        return function
+        return _revealing_nothing(function)
     authorizer, parameters = access.authorizer, signature(function)
     collections_of = _collections(rule.subjects, parameters, access)
     given = [(_Argument(parameters, name), make) for name, make in rule.give.items()]
@@ -190,6 +190,20 @@ def _checked(function: Callable[..., Any], rule: Rule, access: Access) -> Callab
     checked.__name__ = function.__name__
     checked.__signature__ = parameters  # type: ignore[attr-defined]
     return checked
+
+
+def _revealing_nothing(function: Callable[..., Any]) -> Callable[..., Any]:
+    """For anyone, who may see no names of collections."""
+
+    def called(*args: Any, **keywords: Any) -> Any:
+        try:
+            return function(*args, **keywords)
+        except UnknownCollectionError as error:
+            raise NotFoundError(error.lasting_text) from None
+
+    called.__name__ = function.__name__
+    called.__signature__ = signature(function)  # type: ignore[attr-defined]
+    return called
 
 
 def _collections(

@@ -6,7 +6,7 @@ caller.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
 from typing import TypeVar
@@ -120,6 +120,10 @@ def among_visible(access: Access, request: Request) -> Request:
     if request.collection == ALL_COLLECTIONS:
         return replace(request, among=access.authorizer.visible_names())
     return request
+
+
+def all_or_visible(access: Access, collections: Container[str] | None) -> Container[str] | None:
+    return None if access.authorizer.require_role().sees_everything else access.authorizer.visible_names()
 
 
 def own_allowance(access: Access, allowance: Allowance | None) -> Allowance | None:
@@ -280,8 +284,8 @@ CATALOG: Rules = {
     # Lenses do not belong to a collection
     "lenses": READS,
     "lens": READS,
-    "save_lens": Rule(EDITOR),
-    "delete_lens": Rule(EDITOR),
+    "save_lens": Rule(EDITOR, give={"indexed_in": all_or_visible}),
+    "delete_lens": Rule(EDITOR, give={"indexed_in": all_or_visible}),
     # Judgements
     "save_judgement": Rule(EDITOR, BY_JUDGEMENT, give={"judgement": in_own_name}),
     "delete_judgement": Rule(EDITOR, BY_JUDGEMENT, give={"judgement": in_own_name}),

@@ -69,17 +69,25 @@ def allowance_by_owner(catalog: SqlCatalog, quotas: UserQuotas) -> Callable[[Rec
     """Returns a function that finds the quota that a source's documents count against, by the owner's current
     rights.
     """
+    allowance_of = present_allowance(catalog, quotas)
+    return lambda source: allowance_of(source.owner, source.collection)
 
-    def allowance(source: RecurringSource) -> Allowance | None:
+
+def present_allowance(catalog: SqlCatalog, quotas: UserQuotas) -> Callable[[str, str], Allowance | None]:
+    """Returns a function of a user's name and a collection: the quota against which what the user added before counts
+    now. It raises ForbiddenError if the user may no longer add documents.
+    """
+
+    def allowance(owner: str, collection: str) -> Allowance | None:
         try:
-            user = catalog.access.user(source.owner)
+            user = catalog.access.user(owner)
         except UnknownUserError:
-            if is_of_operator(source.owner):
+            if is_of_operator(owner):
                 return None
-            raise ForbiddenError(f"{source.owner}, who added this source, is no longer a user.") from None
+            raise ForbiddenError(f"{owner}, who added this source, is no longer a user.") from None
         principal = Principal(user.name, user.role, user.collections, quotas=user.quotas)
-        if user.disabled_at is not None or user.role < Role.EDITOR or not principal.covers(source.collection):
-            raise ForbiddenError(f"{source.owner}, who added this source, may no longer add documents here.")
+        if user.disabled_at is not None or user.role < Role.EDITOR or not principal.covers(collection):
+            raise ForbiddenError(f"{owner}, who added this source, may no longer add documents here.")
         return quotas.allowance(principal)
 
     return allowance

@@ -13,8 +13,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.access.logins import Logins
 from app.api.problems import answer_error, detail_for, set_retry_after
-from app.api.watched_streams import WatchedStream
-from app.errors import GircseError, LoginRequiredError, ThrottledError
+from app.api.watched_streams import WatchedRequest
+from app.errors import ConflictError, GircseError, LoginRequiredError, ThrottledError
 from app.oidc_settings import CALLBACK
 from app.types.access import OPERATOR, Principal, acting_as, current_principal
 from app.types.patience import answering
@@ -84,7 +84,9 @@ class AccessControl:
                 except GircseError:
                     return True
 
-            await WatchedStream(self._app, is_still_allowed).answer(scope, receive, send)
+            if not await WatchedRequest(self._app, is_still_allowed).answer(scope, receive, send):
+                change = ConflictError("Your rights changed while this request arrived. Send it again.")
+                await _refusal(change, scope)(scope, receive, send)
 
     @staticmethod
     def _identify(logins: Logins, scope: Scope, *, is_use: bool = True) -> Principal:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import asdict
 from uuid import UUID, uuid5
 
-from sqlalchemy import delete, func, insert, select, tuple_
+from sqlalchemy import ColumnElement, delete, func, insert, select, tuple_
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session, aliased
 
@@ -19,6 +19,10 @@ from app.types.documents import Judgement, Lens
 from app.types.evaluation import JudgementSource
 
 MAX_JUDGEMENTS = 10_000  # per person and collection
+MAX_JUDGED_CHARACTERS = 10_000_000  # of their queries and instructions
+# Of all users together: every page with a list of lenses reads all of them.
+MAX_LENSES = 500
+MAX_VALUE_CHARACTERS = 2_000_000  # of the values of all lenses, as JSON
 _PAGE = 500
 _JUDGEMENTS = UUID("6a0b1f0e-93d5-5a52-9c53-0d9b2b7f4d11")
 
@@ -33,19 +37,21 @@ class SqlLensesAndJudgements(CatalogPart):
             return _lens_row(session, name).as_lens()
 
     @again_if_taken
-    def save_lens(self, lens: Lens) -> None:
+    def save_lens(self, lens: Lens, *, indexed_in: Container[str] | None = None) -> None:
         with self._database.writing() as session:
             present = session.get(LensRow, lens.name, with_for_update=True)  # concurrent saves: one wins completely
             since = self._database.clock() if present is None else present.created_at
             facts = asdict(lens)
             values = json.dumps(facts.pop("values"), ensure_ascii=False)
+            _require_room_for_lens(session, lens.name, values, present)
             session.merge(LensRow(**facts, values_json=values, created_at=since))
-            lens_indexes.change_values(session, lens.name, lens.values, self._database.clock())
+            changed = _indexes_of(session, lens.name, indexed_in)
+            lens_indexes.change_values(session, changed, lens.values, self._database.clock())
 
-    def delete_lens(self, name: str) -> None:
+    def delete_lens(self, name: str, *, indexed_in: Container[str] | None = None) -> None:
         with self._database.writing() as session:
             session.delete(_lens_row(session, name))
-            lens_indexes.forget(session, LensIndexRow.lens == name, now=self._database.clock())
+            lens_indexes.forget(session, _indexes_of(session, name, indexed_in), now=self._database.clock())
 
     @again_if_taken  # the document may have been deleted meanwhile
     def save_judgement(self, judgement: Judgement) -> None:
@@ -55,7 +61,7 @@ class SqlLensesAndJudgements(CatalogPart):
                 raise UnknownDocumentError(f"No document with the id {judgement.document_id!r} to judge.")
             values = judgement_values(judgement)
             if session.get(JudgementRow, values["id"]) is None:
-                _require_room(session, document.collection, judgement.judged_by)
+                _require_room(session, document.collection, judgement)
             session.merge(JudgementRow(**values))
 
     def delete_judgement(self, judgement: Judgement) -> bool:
@@ -139,12 +145,39 @@ class SqlLensesAndJudgements(CatalogPart):
         return pairs
 
 
-def _require_room(session: Session, collection: str, judged_by: str) -> None:
-    said = select(func.count()).select_from(JudgementRow).join(DocumentRow, DocumentRow.id == JudgementRow.document_id)
-    count = session.scalar(said.where(DocumentRow.collection == collection, JudgementRow.judged_by == judged_by)) or 0
-    if count >= MAX_JUDGEMENTS:
+def _require_room_for_lens(session: Session, name: str, values: str, present: LensRow | None) -> None:
+    """Raises ConflictError, unless the lens replaces one that is as large."""
+    if present is not None and len(values) <= len(present.values_json):
+        return
+    others = select(func.count(), func.coalesce(func.sum(func.length(LensRow.values_json)), 0))
+    count, characters = session.execute(others.where(LensRow.name != name)).one()
+    if present is None and count >= MAX_LENSES:
+        raise ConflictError(f"There are {count:,} saved lenses, the maximum; delete one first.")
+    if characters + len(values) > MAX_VALUE_CHARACTERS:
         raise ConflictError(
-            f"{judged_by} has given {count:,} judgements in {collection!r}, the maximum; remove some, "
+            f"The values of all saved lenses would have {characters + len(values):,} characters, of at most "
+            f"{MAX_VALUE_CHARACTERS:,}; delete a lens, or save fewer values."
+        )
+
+
+def _indexes_of(session: Session, lens: str, collections: Container[str] | None) -> ColumnElement[bool]:
+    """The indexes of the lens that a change of it changes, too: those in these collections (None: in all)."""
+    if collections is None:
+        return LensIndexRow.lens == lens
+    rows = session.execute(select(LensIndexRow.id, LensIndexRow.collection).where(LensIndexRow.lens == lens))
+    return LensIndexRow.id.in_([index for index, collection in rows if collection in collections])
+
+
+def _require_room(session: Session, collection: str, judgement: Judgement) -> None:
+    size = func.length(JudgementRow.query) + func.length(JudgementRow.instruction)
+    said = select(func.count(), func.coalesce(func.sum(size), 0)).select_from(JudgementRow)
+    said = said.join(DocumentRow, DocumentRow.id == JudgementRow.document_id)
+    own = DocumentRow.collection == collection, JudgementRow.judged_by == judgement.judged_by
+    count, characters = session.execute(said.where(*own)).one()
+    characters += len(judgement.query) + len(judgement.instruction)
+    if count >= MAX_JUDGEMENTS or characters > MAX_JUDGED_CHARACTERS:
+        raise ConflictError(
+            f"{judgement.judged_by} has given {count:,} judgements in {collection!r}, the maximum; remove some, "
             "or import them as a file."
         )
 

@@ -99,12 +99,12 @@ def queue_again(session: Session, *conditions: ColumnElement[bool], now: datetim
         _queue(session, row, now, priority=JobPriority.BULK)
 
 
-def change_values(session: Session, lens: str, values: Sequence[str], now: datetime) -> None:
+def change_values(session: Session, changed: ColumnElement[bool], values: Sequence[str], now: datetime) -> None:
     """Update the indexes of a saved lens. Without values they are deleted: there is nothing to index."""
     if not values:
-        forget(session, LensIndexRow.lens == lens, now=now)
+        forget(session, changed, now=now)
         return
-    for row in _rows(session, LensIndexRow.lens == lens, LensIndexRow.values_json != _json(values)):
+    for row in _rows(session, changed, LensIndexRow.values_json != _json(values)):
         row.values_json, row.edition = _json(values), row.edition + 1
         _queue(session, row, now, priority=JobPriority.BULK)
 

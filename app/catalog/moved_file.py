@@ -1,6 +1,7 @@
-"""Detects that a SQLite file or its log was removed or replaced while this process has it open.
+"""Detects that a SQLite file, its log or the log's index was removed or replaced while this process has it open.
 
-SQLite would keep writing to the removed file, and that data would be lost when the last process closes it.
+SQLite would keep writing to the removed file, and that data would be lost when the last process closes it. Without the
+common index (-shm), the next process makes one of its own, and both overwrite each other in the log.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ from sqlalchemy import Engine, event
 from app.errors import DamagedCatalogError
 
 _Identity = tuple[int, int]  # device and inode
-# key in a connection's info: the identity of its write-ahead log, which exists while the connection is open
-_LOG = "log"
+# beside the file, while connections are open: its write-ahead log, and the index of that with the locks. Also the keys
+# of their identities in a connection's info
+_BESIDE = ("-wal", "-shm")
 
 
 def refuse_moved(engine: Engine) -> None:
@@ -24,7 +26,7 @@ def refuse_moved(engine: Engine) -> None:
     moved.
     """
     file = Path(str(engine.url.database))
-    log = file.with_name(f"{file.name}-wal")
+    beside = {kind: file.with_name(f"{file.name}{kind}") for kind in _BESIDE}
     known: list[_Identity] = []
     gone: list[Path] = []
 
@@ -46,13 +48,14 @@ def refuse_moved(engine: Engine) -> None:
 
     @event.listens_for(engine, "checkout")
     def taken(_connection: SqliteConnection, record: Any, _proxy: object) -> None:
-        present = _identity(log)
-        if record.info.setdefault(_LOG, present) is None:
-            record.info[_LOG] = present  # the first write creates the log
-        elif present != record.info[_LOG]:
-            # Permanent: closing the last connection writes the old log into the file, and a second log next to it would
-            # corrupt the file.
-            gone.append(log)
+        for kind, place in beside.items():
+            present = _identity(place)
+            if record.info.setdefault(kind, present) is None:
+                record.info[kind] = present  # the first write creates the log
+            elif present != record.info[kind]:
+                # Permanent: closing the last connection writes the old log into the file, and a second log next to it
+                # would corrupt the file.
+                gone.append(place)
         require_same()
 
 

@@ -12,7 +12,7 @@ from app.catalog.search_tables import PastSearchRow, SavedSearchRow
 from app.catalog.sessions import CatalogPart, again_if_taken, insert_into
 from app.catalog.standing import follow_saved, stop_watching
 from app.errors import ConflictError, NotFoundError
-from app.types.searches import MAX_SAVED_SEARCHES, PastSearch, SavedSearch, SearchQuestion
+from app.types.searches import MAX_SAVED_CHARACTERS, MAX_SAVED_SEARCHES, PastSearch, SavedSearch, SearchQuestion
 
 _PAST = UUID("0b1f7f0a-2f7d-5f3f-8a1c-6f1f6f0e4a52")
 
@@ -44,7 +44,9 @@ class SqlSearches(CatalogPart):
                 row = SavedSearchRow(id=str(uuid4()), owner=owner, name=name, created_at=self._database.clock())
                 session.add(row)
             is_changed = row.request_json is not None and json.loads(row.request_json) != request
-            row.request_json = json.dumps(request)
+            written = json.dumps(request)
+            _require_room(session, row, written)
+            row.request_json = written
             session.flush()
             if is_changed:
                 follow_saved(session, row)
@@ -102,6 +104,21 @@ def delete_searches_of(session: Session, owner: str) -> None:
     stop_watching(session, owner)
     for table in (SavedSearchRow, PastSearchRow):
         session.execute(delete(table).where(table.owner == owner))
+
+
+def _require_room(session: Session, row: SavedSearchRow, written: str) -> None:
+    """Raises ConflictError, unless the search replaces one that is as long."""
+    if row.request_json is not None and len(written) <= len(row.request_json):
+        return
+    others = select(func.coalesce(func.sum(func.length(SavedSearchRow.request_json)), 0)).where(
+        SavedSearchRow.owner == row.owner, SavedSearchRow.id != row.id
+    )
+    characters = (session.scalar(others) or 0) + len(written)
+    if characters > MAX_SAVED_CHARACTERS:
+        raise ConflictError(
+            f"Your saved searches would have {characters:,} characters, of at most {MAX_SAVED_CHARACTERS:,}; delete "
+            "one first."
+        )
 
 
 def _saved_of(owner: str) -> Select[SavedSearchRow]:

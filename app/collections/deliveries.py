@@ -117,14 +117,14 @@ class Deliverer:
         except DeliveryError as error:
             if error.is_final or delivery.attempts >= MAX_ATTEMPTS:
                 log.warning("Gave up on delivery %s: %s", delivery.id, error)
-                self._catalog.deliveries.finish(delivery, error=str(error))
+                self._catalog.deliveries.finish(delivery, error=error.lasting_text)
             else:
                 log.info("Delivery %s failed and will be retried: %s", delivery.id, error)
-                self._catalog.deliveries.put_off(delivery, str(error), retry_in=retry_in(delivery.attempts))
+                self._catalog.deliveries.put_off(delivery, error.lasting_text, retry_in=retry_in(delivery.attempts))
         except UnavailableError:
             raise
         except GircseError as error:
-            self._catalog.deliveries.finish(delivery, error=str(error))
+            self._catalog.deliveries.finish(delivery, error=error.lasting_text)
         except Exception:  # an error in one delivery must not end all of them
             log.exception("Delivery %s failed", delivery.id)
             reason = "Internal error; see the server's log."

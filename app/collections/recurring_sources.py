@@ -50,7 +50,7 @@ class _Counts:
 
     def fail(self, address: str, error: GircseError) -> None:
         self.failed += 1
-        self.error = self.error or f"{address[:_SHOWN]}: {error}"
+        self.error = self.error or f"{address[:_SHOWN]}: {error.lasting_text}"
 
 
 class SourceSchedule:
@@ -114,7 +114,7 @@ class SourceSchedule:
         except UnavailableError:
             raise
         except GircseError as error:
-            found = Round(failed=1, error=str(error))
+            found = Round(failed=1, error=error.lasting_text)
         except Exception:  # an error in one source must not end all of them
             log.exception("Source %s failed", source.id)
             found = Round(failed=1, error="Internal error; see the server's log.")

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from app.documents.library import Library
-from app.errors import GircseError, InputError, NotFoundError
+from app.errors import GircseError, InputError, NotFoundError, UnknownCollectionError
 from app.ports.catalog import Catalog
 from app.types.documents import Source, require_short_uri, require_text
 from app.types.quotas import Allowance
@@ -41,9 +41,22 @@ class _Wanted:
 
 
 class BackgroundFetching:
-    """The queue of pages to fetch. Thread-safe. Fetched pages leave it; failed ones stay until `forget` or `retry`."""
+    """The queue of pages to fetch. Thread-safe. Fetched pages leave it; failed ones stay until `forget` or `retry`, or
+    until their collection is found to be deleted.
 
-    def __init__(self, catalog: Catalog, library: Library, *, read_url: ReadUrl) -> None:
+    `allowance_of` returns the present quota of a user in a collection. It raises ForbiddenError if the user may no
+    longer add documents there: a page may wait for hours.
+    """
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        library: Library,
+        *,
+        read_url: ReadUrl,
+        allowance_of: Callable[[str, str], Allowance | None] | None = None,
+    ) -> None:
+        self._allowance_of = allowance_of
         self._catalog = catalog
         self._library = library
         self._read_url = read_url
@@ -119,8 +132,15 @@ class BackgroundFetching:
             return wanted, self._pool.submit(self._fetch, wanted)
 
     def _fetch(self, wanted: _Wanted) -> None:
-        source = replace(self._read_url(wanted.url), allowance=wanted.allowance)
-        self._library.add_document(wanted.collection, source)
+        self._catalog.collection(wanted.collection)
+        self._present_allowance(wanted)
+        source = self._read_url(wanted.url)
+        self._library.add_document(wanted.collection, replace(source, allowance=self._present_allowance(wanted)))
+
+    def _present_allowance(self, wanted: _Wanted) -> Allowance | None:
+        if wanted.allowance is None or self._allowance_of is None:
+            return wanted.allowance
+        return self._allowance_of(wanted.user, wanted.collection)
 
     def _note_end(self, wanted: _Wanted, future: Future[None]) -> None:
         with self._lock:
@@ -133,10 +153,11 @@ class BackgroundFetching:
         if error is not None and not isinstance(error, GircseError):
             log.error("Fetching %r failed", url, exc_info=error)
         with self._lock:
-            if error is None:
+            if error is None or isinstance(error, UnknownCollectionError):
                 self._fetches[collection].pop(url, None)
             else:
-                reason = str(error) if isinstance(error, GircseError) else "Internal error; see the server's log."
+                is_known = isinstance(error, GircseError)
+                reason = error.lasting_text if is_known else "Internal error; see the server's log."
                 self._fetches[collection][url] = Fetch(url, FetchState.FAILED, reason)
 
 

@@ -9,6 +9,7 @@ import http.client
 import json
 import os
 import secrets
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -18,6 +19,7 @@ TITLE = "gircse - Qdrant Edge behind a subset of Qdrant's REST API"
 AUTH_HEADER = "api-key"
 BUSY_EXIT_CODE = 75  # EX_TEMPFAIL of sysexits.h, which Windows lacks in `os`
 _PROBE_TIMEOUT_S = 5
+_FOLDER = "folder"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,15 +34,17 @@ class EdgeConnection:
 
 
 def read_connection(data_dir: Path) -> EdgeConnection | None:
+    """None also for the file of another folder, of which this one is a copy: its server has other data."""
     try:
-        return EdgeConnection(**json.loads(_file(data_dir).read_text("utf-8")))
-    except (FileNotFoundError, json.JSONDecodeError, TypeError):
+        values = dict(json.loads(_file(data_dir).read_text("utf-8")))
+        return EdgeConnection(**values) if is_of_folder(values, data_dir) else None
+    except (FileNotFoundError, ValueError, TypeError):
         return None
 
 
 def write_connection(data_dir: Path, connection: EdgeConnection) -> None:
     """Write `edge.json` atomically, readable only by the owner, since it contains the token."""
-    replace_file(_file(data_dir), json.dumps(asdict(connection)))
+    write_in_folder(_file(data_dir), asdict(connection))
 
 
 def forget_connection(data_dir: Path, connection: EdgeConnection) -> None:
@@ -62,6 +66,21 @@ def is_answering(connection: EdgeConnection, *, timeout_s: float = _PROBE_TIMEOU
         return False
     finally:
         http_connection.close()
+
+
+def write_in_folder(path: Path, values: Mapping[str, object]) -> None:
+    """Write the values as JSON, with the identity of their folder, which a copy of the folder does not have."""
+    replace_file(path, json.dumps({**values, _FOLDER: _identity(path.parent)}))
+
+
+def is_of_folder(values: dict[str, object], folder: Path) -> bool:
+    """Whether these values of `write_in_folder` were written in this folder. Removes the identity from them."""
+    return values.pop(_FOLDER, None) in (None, _identity(folder))  # None: by an earlier release
+
+
+def _identity(folder: Path) -> str:
+    status = folder.stat()
+    return f"{status.st_dev}:{status.st_ino}"
 
 
 def replace_file(path: Path, text: str) -> None:

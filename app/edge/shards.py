@@ -32,6 +32,7 @@ _EDGE_FAULT = Exception  # Edge raises plain exceptions for internal errors
 _FORBIDDEN_IN_NAMES = frozenset('<>:"/\\|?*\0\x1f')
 _LONGEST_NAME = 255
 _SEGMENTS = "segments"  # subfolder of a shard
+MOST_OPEN = 256  # each holds eight threads, of which a system grants a service some thousands
 
 
 class CollectionEntry(BaseModel):
@@ -54,7 +55,7 @@ class Shards:
         self._folder.mkdir(parents=True, exist_ok=True)
         self._table_file = data_dir / "collections.json"
         self._table = self._read_table()
-        self._open: dict[str, edge.EdgeShard] = {}
+        self._open: dict[str, edge.EdgeShard] = {}  # the one used last comes last
         self._written: set[str] = set()
         self._changes: dict[str, Changes] = {}
         self._locks: dict[str, asyncio.Lock] = {}
@@ -83,11 +84,13 @@ class Shards:
         name = self.resolve(name)
         folder = self.folder(name)
         if name not in self._open:
+            self._make_room()
             self._open[name] = edge.EdgeShard.load(path=str(folder))
         elif not (folder / _SEGMENTS).exists():
             # Its memory-mapped files still work until they are closed; then all new writes would be lost.
             raise RefusedRequestError(500, f"the files of the collection were removed from {folder} while it was open")
-        return self._open[name]
+        self._open[name] = shard = self._open.pop(name)
+        return shard
 
     def write_lock(self, name: str) -> asyncio.Lock:
         """The lock to hold while writing to a collection, or while its files must not change."""
@@ -118,6 +121,7 @@ class Shards:
         if not config.dense and not config.sparse_vectors:
             raise RefusedRequestError(400, "Wrong input: a collection needs at least one vector")
         folder = uuid.uuid4().hex
+        self._make_room()
         shard = edge.EdgeShard.create(path=str(self._folder / folder), config=config.to_edge())
         table = self._table.model_copy(deep=True)
         table.collections[name] = CollectionEntry(folder=folder, config=config)
@@ -201,6 +205,16 @@ class Shards:
         while self._open:
             name, shard = self._open.popitem()
             _close(shard, name)
+
+    def _make_room(self) -> None:
+        """Close shards that were used least recently, except those whose files must not change now."""
+        idle = [name for name in self._open if name not in self._changes and not self._is_locked(name)]
+        for name in idle[: max(0, len(self._open) + 1 - MOST_OPEN)]:
+            self._written.discard(name)  # closing flushes
+            _close(self._open.pop(name), name)
+
+    def _is_locked(self, name: str) -> bool:
+        return name in self._locks and self._locks[name].locked()
 
     def _update(self, name: str, operation: edge.UpdateOperation) -> None:
         self.shard(name).update(operation=operation)

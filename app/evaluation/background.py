@@ -157,7 +157,7 @@ def _outcome_recorded(run: _Run) -> Iterator[None]:
         is_whole = run.done == run.prepared.search_count
         state, error = (EvaluationState.DONE if is_whole else EvaluationState.CANCELLED), ""
     except GircseError as known:
-        error = str(known)
+        error = known.lasting_text
         log.warning("An evaluation failed: %s", known)
     finally:
         run.ended = monotonic()

@@ -136,6 +136,6 @@ def _contract_of(collection: Collection) -> dict[str, str | int]:
 
 def _reason(error: BaseException | None) -> str:
     if isinstance(error, GircseError):
-        return str(error)
+        return error.lasting_text
     log.error("Reindexing failed", exc_info=error)
     return "Internal error; see the server's log. The unfinished index is kept."

@@ -22,7 +22,8 @@ from app.errors import (
     VectorIndexUnavailableError,
 )
 from app.maintenance.index_probe import IndexDamage, probe_index
-from app.ports.parts import BlobStore, VectorIndex
+from app.maintenance.vector_check import computes_others
+from app.ports.parts import BlobStore, Embedder, VectorIndex
 from app.types.documents import Collection, DocumentState, StoredFile
 
 if TYPE_CHECKING:  # avoids importing SQL
@@ -33,6 +34,11 @@ log = logging.getLogger(__name__)
 EVERY_S = 60.0
 CATALOG = "the catalog"  # a key among collection names, which cannot contain a space
 _CATALOG_EVERY_S = 3600.0
+_MODEL_EVERY_S = 3600.0
+_OTHER_VECTORS = (
+    "the model computes other vectors than are stored, as if its files had changed (restore them and restart the "
+    "service, or embed all again by `gircse reindex NAME --restart`)"
+)
 _AGAIN_S = 5.0  # how long the last check of a damaged index is reused by searches
 _FILES = "stored files"
 _REST = 4  # pause after hashing a file, as a multiple of the time it took
@@ -68,10 +74,15 @@ class Integrity:
         index: VectorIndex,
         blobs: BlobStore,
         *,
+        embedder: Embedder | None = None,
         check_catalog: Callable[[], None] = lambda: None,
         every_s: float = EVERY_S,
     ) -> None:
-        """`check_catalog` checks the whole database and raises DamagedCatalogError."""
+        """`check_catalog` checks the whole database and raises DamagedCatalogError. Without `embedder`, stored vectors
+        are not compared with those of the model.
+        """
+        self._embedder = embedder
+        self._models: dict[str, tuple[float, bool]] = {}  # by index: next check, and whether the model makes others
         self._check_database = check_catalog
         self._catalog_due = 0.0
         self._catalog_fault = False  # result of the last `check_catalog`
@@ -120,6 +131,9 @@ class Integrity:
             reasons = {each.collection: [f"its index: {each.reason}"] for each in self._checked.values() if each.reason}
             files = [(name, len(damaged), "stored files") for name, damaged in self._files.items() if damaged]
             texts = [(name, len(damaged), "texts of files") for name, damaged in self._texts.items() if damaged]
+            strange = [each.collection for index, each in self._checked.items() if self._has_other_vectors(index)]
+        for name in strange:
+            reasons.setdefault(name, []).append(_OTHER_VECTORS)
         for name, count, what in files + texts:
             reasons.setdefault(name, []).append(f"{what} missing or altered: {count}")
         if self._catalog_fault or self._refused:
@@ -127,6 +141,8 @@ class Integrity:
         return {name: "; ".join(each) for name, each in sorted(reasons.items())}
 
     def require_sound(self, collection: Collection) -> None:
+        if self._has_other_vectors(collection.active_index):
+            raise DamagedIndexError(collection.name, _OTHER_VECTORS)
         check = self._checked.get(collection.active_index)
         reason = check.refusal if check else None
         if check is None or (reason is not None and check.is_old):
@@ -163,6 +179,41 @@ class Integrity:
             with self._errors_logged(_index_of(collection.name)):
                 self._check_index(collection)
         self._has_checked = True
+
+    def check_model(self) -> None:
+        """Compare a few vectors of every collection of this model with those that it computes: at the start, and then
+        at most once an hour, unless they differ.
+        """
+        if self._embedder is None:
+            return
+        with self._errors_logged("vectors"):
+            collections = self._catalog.uncounted_collections()
+            known = {each.active_index for each in collections}
+            self._models = {index: found for index, found in self._models.items() if index in known}
+            for collection in collections:
+                if self._stop.is_set():
+                    return
+                try:
+                    self._check_model_of(collection, self._embedder)
+                except UnavailableError:
+                    raise
+                except Exception:  # a fault of the model must not end the other checks
+                    log.exception("Could not compare vectors of %r with those of the model", collection.name)
+
+    def _check_model_of(self, collection: Collection, embedder: Embedder) -> None:
+        due, was_other = self._models.get(collection.active_index, (0.0, False))
+        is_due = was_other or time.monotonic() >= due
+        check = self._checked.get(collection.active_index)
+        is_damaged = check is not None and check.damage is not None  # then vectors may differ for another reason
+        if not is_due or is_damaged or collection.fingerprint != embedder.info.fingerprint:
+            return
+        is_other = computes_others(self._catalog, self._index, embedder, collection)
+        self._models[collection.active_index] = time.monotonic() + _MODEL_EVERY_S, is_other
+        if is_other and not was_other:
+            log.error("%s", DamagedIndexError(collection.name, _OTHER_VECTORS))
+
+    def _has_other_vectors(self, index: str) -> bool:
+        return self._models.get(index, (0.0, False))[1]
 
     def check_catalog(self) -> None:
         """Check the whole catalog, at most once an hour, since it reads all of it."""
@@ -209,6 +260,7 @@ class Integrity:
     def _watch(self) -> None:
         while not self._stop.is_set():
             self.check_indexes()
+            self.check_model()
             self.check_catalog()
             self.check_files()
             self._stop.wait(self._every_s)

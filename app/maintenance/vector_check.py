@@ -23,6 +23,8 @@ if TYPE_CHECKING:  # avoids importing SQL
 # Tolerance for one number of a unit vector. In bfloat16 the other texts of a batch change it by up to 0.0015. An error
 # below the tolerance changes a cosine by at most 0.0002.
 _MOST_OFF = 0.02
+_FEW = 8
+_NEAR = 0.9  # cosine; int8 and bfloat16 stay far above it
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,22 @@ def compare_vectors(
     return ComparedVectors(compared, tuple(wrong))
 
 
+def computes_others(catalog: SqlCatalog, index: VectorIndex, embedder: Embedder, collection: Collection) -> bool:
+    """Whether the model makes quite other vectors than the collection has, of most of a few passages.
+
+    Its fingerprint covers its weights. Other files decide vectors, too, such as those of its tokenizer.
+    """
+    points = [
+        point
+        for ids in sample_of(catalog, collection, _FEW)
+        for point in _points(index, collection.active_index, ids)
+        if has_its_hash(point.payload)
+    ]
+    again = _embedded(embedder, collection, points)
+    others = sum(not _is_near(point, vectors) for point, vectors in zip(points, again, strict=True))
+    return others > max(1, len(points) // 2)
+
+
 def _points(index: VectorIndex, name: str, ids: Sequence[str]) -> list[Point]:
     """The points, or an empty list if the engine cannot read them; another check reports that."""
     try:
@@ -69,6 +87,14 @@ def _embedded(embedder: Embedder, collection: Collection, points: Sequence[Point
     if collection.vectors_per_chunk > 1:
         return embedder.embed_steps(texts, instruction=instruction, steps=steps)
     return [[each] for each in embedder.embed_documents(texts, instruction=instruction, steps=steps)]
+
+
+def _is_near(point: Point, again: Sequence[Sequence[float]]) -> bool:
+    kept, made = np.asarray(point.steps, dtype=np.float64), np.asarray(again, dtype=np.float64)
+    if kept.shape != made.shape:
+        return False
+    lengths = np.linalg.norm(kept, axis=1) * np.linalg.norm(made, axis=1)
+    return bool(((kept * made).sum(axis=1) >= _NEAR * lengths).all())
 
 
 def _is_equal(point: Point, again: Sequence[Sequence[float]]) -> bool:

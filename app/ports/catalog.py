@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Protocol
 
@@ -36,11 +36,12 @@ class LensesAndJudgements(Protocol):
         """Raises UnknownLensError."""
         ...
 
-    def save_lens(self, lens: Lens) -> None:
-        """Replaces a lens of the same name."""
+    def save_lens(self, lens: Lens, *, indexed_in: Container[str] | None = None) -> None:
+        """Replaces a lens of the same name. Its indexes get the new values, but only in these collections (None: in
+        all); those in others become outdated."""
         ...
 
-    def delete_lens(self, name: str) -> None:
+    def delete_lens(self, name: str, *, indexed_in: Container[str] | None = None) -> None:
         """Raises UnknownLensError."""
         ...
 

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from app.edge.connection import replace_file
+from app.edge.connection import is_of_folder, write_in_folder
 
 FOLDER = "services"
 _MAX_PATH_BYTES = 100  # the limit for a socket's path is 103 on macOS and 107 on Linux
@@ -46,7 +46,7 @@ class ServiceSocket:
     place: Path
 
     def announce(self) -> None:
-        replace_file(self.place, json.dumps(asdict(self.record)))
+        write_in_folder(self.place, asdict(self.record))
 
 
 @contextmanager
@@ -150,7 +150,8 @@ def _remove_socket(path: Path, home: Path) -> None:
 
 def _read(place: Path) -> ServiceRecord | None:
     try:
-        return ServiceRecord(**json.loads(place.read_text("utf-8")))
+        values = dict(json.loads(place.read_text("utf-8")))
+        return ServiceRecord(**values) if is_of_folder(values, place.parent) else None  # else of a home copied from
     except (OSError, ValueError, TypeError):  # the service has just ended, or is another release
         return None
 

@@ -11,6 +11,7 @@ from app.types.search import SearchRequest
 
 MAX_SAVED_SEARCHES = 500  # per person
 MAX_REQUEST_CHARACTERS = 200_000  # as JSON
+MAX_SAVED_CHARACTERS = 5_000_000  # of all saved searches of a person: a list reads all of them
 MAX_SEARCH_NAME_CHARACTERS = 80
 
 SearchQuestion = Mapping[str, Any]

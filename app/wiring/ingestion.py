@@ -55,7 +55,7 @@ def open_pipeline(
             read=read,
             splitter_for=lambda collection: splitter_of(collection, services.token_counter),
             temporary_folder=settings.home,
-            complete=StandingCompletion(services.catalog, services.index, services.embedder),
+            complete=StandingCompletion(services.catalog, services.index, embedder),
             before_embedding=before_embedding,
         )
 

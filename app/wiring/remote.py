@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import suppress
 from dataclasses import fields
 from functools import partial
 from typing import Any, Self
@@ -20,7 +21,7 @@ import httpx
 import numpy as np
 from tokenizers import Tokenizer
 
-from app.errors import ConflictError, EmbedderBusyError, EmbedderUnavailableError, InputError
+from app.errors import ConflictError, EmbedderBusyError, EmbedderUnavailableError, InputError, UnavailableError
 from app.settings import Settings
 from app.wiring.bounded_http import BoundedClient
 from app.wiring.embedding import is_small
@@ -45,10 +46,40 @@ PING_S = 1.5
 _AWAY_S = 1.0  # after a failed ping, queries fail at once for this time
 _LEAVING_POLL_S = 0.2
 _START_POLL_S = 1.0
+_FACTS = "/api/v1/model"
 _BUSY, _AWAY = frozenset({429, 503}), frozenset({401, 403, 404, 408, 500, 502, 504})
 _FAULTS_OF_A_TEXT = frozenset({"computation_failed", "not_a_vector"})
 
 _log = logging.getLogger(__name__)
+
+
+class _OneModel:
+    """The model of the first answer. This process keeps to it: its callers check a collection's model once and embed
+    for minutes, and its caches hold vectors.
+    """
+
+    def __init__(self, url: str) -> None:
+        self.lock = threading.Lock()
+        self._url = url
+        self._info: ModelInfo | None = None
+        self.is_other = False  # whether the last answer was another model's
+
+    def info(self, ask: Callable[[], httpx.Response]) -> ModelInfo:
+        with self.lock:
+            if self._info is None:
+                self._info = facts_of(ask())
+            return self._info
+
+    def require_same(self, answer: httpx.Response, fingerprint: str) -> None:
+        """Raises EmbedderUnavailableError."""
+        found = answer.headers.get(FINGERPRINT_HEADER)
+        self.is_other = found != fingerprint
+        if self.is_other:
+            raise EmbedderUnavailableError(
+                f"The embedding server at {self._url} has changed its model, from {fingerprint[:12]} to "
+                f"{str(found)[:12]}. Restart this process to use the new one. If several servers share the address, "
+                "run the same model on all."
+            )
 
 
 class RemoteEmbedder:
@@ -67,9 +98,9 @@ class RemoteEmbedder:
         options = client_options(self.url, api_key, timeout_s=timeout_s)
         self._client = BoundedClient(**options)
         self._pings = ServerPings(**options, ping_s=PING_S)
+        self._model = _OneModel(self.url)
         self._lock = threading.Lock()
-        self._info: ModelInfo | None = None
-        self._tokenizer: tuple[str, str, Tokenizer] | None = None  # fingerprint of its model, JSON, tokenizer
+        self._tokenizer: tuple[str, Tokenizer] | None = None  # as JSON, and parsed
         self._is_leaving: Callable[[], bool] | None = None
         self._queries = ThreadPoolExecutor(_CONNECTIONS, thread_name_prefix="gircse-query")
         self._away_until = 0.0  # time.monotonic()
@@ -92,18 +123,14 @@ class RemoteEmbedder:
         self._pings.close()
 
     def for_ingestion(self, is_leaving: Callable[[], bool]) -> Self:
-        ingesting = copy.copy(self)  # shares the connections
+        ingesting = copy.copy(self)  # shares the connections and the model
         ingesting._is_leaving = is_leaving
         return ingesting
 
     @property
     def info(self) -> ModelInfo:
-        with self._lock:
-            if self._info is None:
-                get = partial(self._client.get, "/api/v1/model")
-                found = self._ask(partial(self._watched, get), patience_s=_QUERY_PATIENCE_S)
-                self._info = facts_of(found)
-            return self._info
+        get = partial(self._client.get, _FACTS)
+        return self._model.info(partial(self._ask, partial(self._watched, get), patience_s=_QUERY_PATIENCE_S))
 
     def wait_until_available(self) -> None:
         """Block until the server returns its model's info."""
@@ -119,8 +146,15 @@ class RemoteEmbedder:
                 time.sleep(_START_POLL_S)
 
     def is_ready(self) -> bool:
-        """Whether the server's model can embed a test text now."""
-        return self._pings.is_ok("/readyz", timeout_s=_READY_S)
+        """Whether the server's model can embed a test text now, and is the one of this process."""
+        return self._pings.is_ok("/readyz", timeout_s=_READY_S) and not self._has_other_model()
+
+    def _has_other_model(self) -> bool:
+        """Asks the server only after an answer of another model."""
+        if self._model.is_other:
+            with suppress(httpx.HTTPError, UnavailableError):
+                self._model.require_same(self._client.get(_FACTS, timeout=_READY_S), self.info.fingerprint)
+        return self._model.is_other
 
     def embed_query(
         self,
@@ -175,18 +209,19 @@ class RemoteEmbedder:
         return vectors
 
     def token_offsets(self, text: str) -> list[tuple[int, int]]:
-        return list(self._ready_tokenizer()[2].encode(text, add_special_tokens=False).offsets)
+        return list(self._ready_tokenizer()[1].encode(text, add_special_tokens=False).offsets)
 
     def tokenizer_json(self) -> str:
-        return self._ready_tokenizer()[1]
+        return self._ready_tokenizer()[0]
 
-    def _ready_tokenizer(self) -> tuple[str, str, Tokenizer]:
+    def _ready_tokenizer(self) -> tuple[str, Tokenizer]:
         fingerprint = self.info.fingerprint
         with self._lock:
-            if self._tokenizer is None or self._tokenizer[0] != fingerprint:
+            if self._tokenizer is None:
                 get = partial(self._client.get, "/api/v1/tokenizer")
-                found = self._ask(partial(self._watched, get), patience_s=_DOCUMENT_PATIENCE_S).text
-                self._tokenizer = fingerprint, found, Tokenizer.from_str(found)
+                answer = self._ask(partial(self._watched, get), patience_s=_DOCUMENT_PATIENCE_S)
+                self._model.require_same(answer, fingerprint)
+                self._tokenizer = answer.text, Tokenizer.from_str(answer.text)
             return self._tokenizer
 
     def _embed_part(self, texts: Sequence[str], options: Mapping[str, object], *, is_bulk: bool) -> list[Any]:
@@ -214,14 +249,7 @@ class RemoteEmbedder:
             return self._client.post(path, json=body, timeout=timeout)
 
         answer = self._ask(partial(self._watched, send) if is_watched else send, patience_s=patience_s)
-        found = answer.headers.get(FINGERPRINT_HEADER)
-        if found != fingerprint:
-            with self._lock:
-                self._info = None
-            raise EmbedderUnavailableError(
-                f"The embedding server at {self.url} has changed its model, from {fingerprint[:12]} to "
-                f"{str(found)[:12]}. Try again. If several servers share the address, run the same model on all."
-            )
+        self._model.require_same(answer, fingerprint)
         return answer
 
     def _watched(self, send: Callable[[], httpx.Response]) -> httpx.Response:

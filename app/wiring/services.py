@@ -54,7 +54,8 @@ def open_services(
         open_index(settings, edge=edge) as index,
         closing(evaluations_over(catalog=catalog, index=index, embedder=embedder)) as evaluations,
     ):
-        integrity = Integrity(catalog, index, blobs, check_catalog=partial(check_catalog, settings, is_thorough=True))
+        check = partial(check_catalog, settings, is_thorough=True)
+        integrity = Integrity(catalog, index, blobs, embedder=embedder, check_catalog=check)
         search = SearchService(
             catalog,
             index,

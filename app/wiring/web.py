@@ -10,6 +10,8 @@ from importlib import resources
 from fastapi import FastAPI
 
 from app.access.authorized_services import AuthorizedServices, authorize
+from app.access.quotas import UserQuotas
+from app.access.source_service import present_allowance
 from app.api.hosts import HostGuard
 from app.api.main import create_app
 from app.documents.fetching import BackgroundFetching
@@ -55,7 +57,12 @@ def open_web(services: Services) -> Iterator[FastAPI]:
     if isinstance(services.embedder, RemoteEmbedder):
         services.embedder.wait_until_available()
     read_url = url_reader(services.settings).read
-    fetching = BackgroundFetching(services.catalog, services.library, read_url=read_url)
+    fetching = BackgroundFetching(
+        services.catalog,
+        services.library,
+        read_url=read_url,
+        allowance_of=present_allowance(services.catalog, UserQuotas(services.catalog.access, services.settings)),
+    )
     reindexing = BackgroundReindexing(
         services.catalog, open_reindexer=lambda is_stopping: open_reindexer(services, is_stopping=is_stopping)
     )

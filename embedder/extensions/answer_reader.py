@@ -14,7 +14,6 @@ from pathlib import Path
 import numpy as np
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file
 from tokenizers import Tokenizer
 from torch import Tensor, nn
 
@@ -26,6 +25,7 @@ from embedder.model.contract import verify_files
 from embedder.model.decoder import Decoder
 from embedder.model.gguf_source import verify_weights
 from embedder.model.layouts import read_layout
+from embedder.model.module_files import read_weights
 from embedder.model.prefill import BATCH_TOKENS, plan_batches
 from embedder.text.prompts import load_tokenizer
 
@@ -113,7 +113,7 @@ def load_answer_reader(folder: Path = SHIPPED_READER) -> SentenceScorer:
     merged = merge_adapter(model, folder)
     head = nn.Linear(model.get_input_embeddings().embedding_dim, 1)
     try:
-        head.load_state_dict(load_file(folder / HEAD_FILE))
+        head.load_state_dict(read_weights(folder / HEAD_FILE))
     except (OSError, SafetensorError, RuntimeError) as error:
         raise ContractError(f"{folder / HEAD_FILE} is not a reader's head ({error}). Get the reader again.") from error
     decoder = Decoder(read_layout(merged), None, is_bidirectional=True)

@@ -9,12 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import load_file
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from embedder.errors import ContractError
-from embedder.model.module_files import save_module
+from embedder.model.module_files import read_weights, save_module
 
 PROJECTION_FILE = "projection.safetensors"
 KINDS = ("low_rank", "film")
@@ -117,7 +116,7 @@ def read_projection(folder: Path) -> tuple[InstructionProjection, str]:
     try:
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
-        weights = load_file(path)
+        weights = read_weights(path)
     except SafetensorError as error:
         raise ContractError(f"{path} cannot be read ({error}). Train it again.") from error
     if metadata.get("format") != _FORMAT:

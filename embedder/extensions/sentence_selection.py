@@ -15,13 +15,12 @@ from typing import Self
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from embedder.errors import ContractError
 from embedder.extensions.instruction_vectors import VectorTransform
-from embedder.model.module_files import save_module
+from embedder.model.module_files import read_weights, save_module
 from embedder.text.prompts import Frame, split_instructions, split_sentences
 from embedder.text.relevance import MOST_ALIKE, mean_cosine
 
@@ -172,7 +171,7 @@ def read_selector(folder: Path) -> SentenceSelector:
     """Loads a selector. Raises ContractError if the file is not one."""
     path = folder / SELECTION_FILE
     try:
-        values = load_file(path)
+        values = read_weights(path)
         width, dimension = values["sentence.down.weight"].shape
         selector = SentenceSelector(dimension, width)
         selector.load_state_dict(values)

@@ -10,11 +10,11 @@ from typing import Any
 
 import torch
 from safetensors import safe_open
-from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from embedder.errors import ContractError
 from embedder.model.heads import TRAINED_WHOLE
+from embedder.model.module_files import read_weights, unmap
 
 WEIGHTS_FILE, CONFIG_FILE = "adapter_model.safetensors", "adapter_config.json"
 
@@ -53,10 +53,11 @@ def merge_adapter(model: nn.Module, folder: Path) -> nn.Module:
     """Folds the adapter in `folder` into the weights of `model`. Computes in float32: merging in bfloat16 loses
     precision."""
     config = _read_config(folder)
-    weights = {name.removeprefix(_PREFIX): tensor for name, tensor in load_file(folder / WEIGHTS_FILE).items()}
+    weights = {name.removeprefix(_PREFIX): tensor for name, tensor in read_weights(folder / WEIGHTS_FILE).items()}
     others = {name for name, layer in model.named_modules() if type(layer) is not nn.Linear}
     if not _is_plain_config(config) or not all(_is_plain_weight(each, others) for each in weights):
         merged: nn.Module = import_module("embedder.model.peft_adapter").merge_with_peft(model, folder)
+        unmap(merged)
         return merged
     try:
         _fold(model, weights, scaling=config["lora_alpha"] / config["r"])

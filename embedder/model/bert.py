@@ -10,10 +10,10 @@ from types import SimpleNamespace
 from typing import Any, Protocol, TypeVar
 
 import torch
-from safetensors.torch import load_file
 from torch import nn
 
 from embedder.errors import ModelNotFoundError
+from embedder.model.module_files import read_weights
 
 _BODY = "bert."  # prefix of names in some files, and in adapters
 _UNREAD = ("cls.", "pooler.", "embeddings.position_ids")  # another head, and position numbers
@@ -94,7 +94,7 @@ def load_modules(
         return None  # a missing entry means transformers' default
     weights = {
         name.removeprefix(body): tensor.float()
-        for name, tensor in load_file(files[0]).items()
+        for name, tensor in read_weights(files[0]).items()
         if not name.removeprefix(body).startswith(unread)
     }
     if {name: tensor.shape for name, tensor in weights.items()} != shapes_of(model.base_model):

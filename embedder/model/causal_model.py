@@ -15,6 +15,7 @@ from torch import Tensor
 
 from embedder.errors import ContractError, ModelNotFoundError
 from embedder.model.heads import attach_soft_head
+from embedder.model.module_files import unmap
 from embedder.model.pretrained import AutoConfig, AutoModelForCausalLM, PreTrainedModel, transformers_logging
 
 # An encoder loaded as a decoder lacks a language-model head; our SoftHead replaces it. Any other missing key is an
@@ -51,6 +52,7 @@ def load_causal_model(
     except (OSError, ValueError, KeyError, SafetensorError) as error:
         raise ModelNotFoundError(f"{base} cannot be loaded as a causal language model: {error}") from error
     model, info = loaded
+    unmap(model)
     _check_loaded_keys(base, info, with_soft_head=with_soft_head)
     if with_soft_head:
         attach_soft_head(model, base, pieces)

@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import load_file
 from torch import Tensor, nn
 from torch.nn import functional as F
+
+from embedder.model.module_files import read_weights
 
 # Their names in adapter files.
 TRAINED_WHOLE = ("soft_head", "context_projection")
@@ -64,7 +65,7 @@ def attach_context_projection(model: Any, encoder_size: int) -> None:
 def attach_soft_head(model: Any, base: Path, pieces: Tensor | None) -> None:
     """Attaches an untrained head with these token ids. None: the trained head in `base`, or else an untrained one over
     the whole vocabulary."""
-    trained = load_file(base / SOFT_HEAD_FILE) if pieces is None and (base / SOFT_HEAD_FILE).is_file() else {}
+    trained = read_weights(base / SOFT_HEAD_FILE) if pieces is None and (base / SOFT_HEAD_FILE).is_file() else {}
     if pieces is None:
         pieces = trained.get("pieces", torch.arange(model.config.vocab_size))
     model.soft_head = SoftHead(model.config.hidden_size, pieces)

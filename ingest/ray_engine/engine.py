@@ -96,7 +96,7 @@ class ShardEngine:
             self._give_back(shard)
         except UnavailableError as error:
             log.warning("%d jobs are postponed: %s", len(shard.open), error)
-            self._give_back(shard, reason=str(error))
+            self._give_back(shard, reason=error.lasting_text)
         except GircseError:
             self._give_back(shard)
             raise
@@ -210,7 +210,7 @@ class ShardEngine:
             raise
         except GircseError as error:
             log.warning("Job %s failed: %s", job.id, error)
-            self._catalog.fail(job, str(error), retry_in=None)
+            self._catalog.fail(job, error.lasting_text, retry_in=None)
         leases.drop(job)
         shard.forget(job)
 

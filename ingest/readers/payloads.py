@@ -9,9 +9,7 @@ _FEWEST = 200  # characters of a value
 _FEWEST_OF_LINE = 40
 _LINE = re.compile(r"[A-Za-z0-9+/_-]+={0,2}")
 # JPEG, PNG, GIF, WEBP, BMP, TIFF, SVG.
-_PICTURE = re.compile(
-    r"/9j/|iVBORw|R0lGOD|UklGR|Qk[0-9A-Za-z]|SUkq|TU0A|PHN2Zy"
-)
+_PICTURE = re.compile(r"/9j/|iVBORw|R0lGOD|UklGR|Qk[0-9A-Za-z]|SUkq|TU0A|PHN2Zy")
 _KINDS = (re.compile("[a-z]"), re.compile("[A-Z]"), re.compile("[0-9]"))  # without them it may be a sequence of genes
 _ADDRESS = re.compile(r"(data:[\w.+-]{1,60}/[\w.+-]{1,60}(?:;[\w.=+-]{1,60})*;base64,)[A-Za-z0-9+/=]*+")
 _OPEN_ADDRESS = re.compile(r"data:[\w.+/;=-]{0,300}(?:base64,[A-Za-z0-9+/=]*+)?\Z")

@@ -10,7 +10,7 @@ from datetime import timedelta
 import pytest
 from catalog_samples import LIBRARY, Clock, claimed, new_document
 
-from app.catalog import SqlCatalog
+from app.catalog import SqlCatalog, judgements
 from app.errors import ConflictError, InputError, UnknownCollectionError, UnknownDocumentError, UnknownLensError
 from app.search.judgements import new_judgement, new_lens
 from app.search.lenses import STARTERS, delete_lens, find_lens, lenses_of, resolve_lens
@@ -48,6 +48,21 @@ def test_a_lens_is_replaced_by_one_of_its_name(catalog: SqlCatalog) -> None:
     assert [lens.name for lens in catalog.lenses()] == ["a topic", "same feeling"]
     assert catalog.lens("same feeling") == Lens("same feeling", "Identify the emotion")
     assert catalog.lens("a topic").values == ("land = earth", "sea")
+
+
+def test_lenses_are_limited_in_number_and_size(catalog: SqlCatalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every list of lenses holds all of them, whoever saved them."""
+    monkeypatch.setattr(judgements, "MAX_LENSES", 2)
+    monkeypatch.setattr(judgements, "MAX_VALUE_CHARACTERS", 100)
+    for name in ("one", "two", "two"):
+        catalog.save_lens(Lens(name, "Which?", values=("x" * 30,)))
+    with pytest.raises(ConflictError, match=r"There are 2 saved lenses, the maximum"):
+        catalog.save_lens(Lens("three", "Which?"))
+    with pytest.raises(ConflictError, match=r"would have 108 characters, of at most 100"):
+        catalog.save_lens(Lens("two", "Which?", values=("x" * 70,)))
+    monkeypatch.setattr(judgements, "MAX_VALUE_CHARACTERS", 10)
+    catalog.save_lens(Lens("two", "Which one?", values=("x" * 29,)))  # of an earlier release: it may become smaller
+    assert [len(lens.values[0]) for lens in catalog.lenses()] == [30, 29]
 
 
 def test_a_lens_that_is_not_there_is_named_with_those_that_are(catalog: SqlCatalog) -> None:
@@ -245,3 +260,16 @@ def test_what_one_person_says_of_a_collection_is_bounded(catalog: SqlCatalog, mo
     assert catalog.delete_judgement(judged(document.id, query="a"))
     catalog.save_judgement(judged(document.id, query="c"))
     assert len(all_judgements(catalog)) == 3
+
+
+def test_what_one_person_says_is_bounded_in_size(catalog: SqlCatalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page of the list may hold all of it."""
+    monkeypatch.setattr("app.catalog.judgements.MAX_JUDGED_CHARACTERS", 1_500)
+    catalog.create_collection(LIBRARY)
+    document, _ = catalog.submit("library", new_document())
+    catalog.save_judgement(judged(document.id, query="a" * 1_000))
+    with pytest.raises(ConflictError, match="the maximum"):
+        catalog.save_judgement(judged(document.id, query="b" * 1_000))
+    catalog.save_judgement(judged(document.id, query="a" * 1_000, grade=0))
+    catalog.save_judgement(judged(document.id, query="b" * 1_000, judged_by="another"))
+    assert len(all_judgements(catalog)) == 2

@@ -46,6 +46,20 @@ def test_saved_searches_are_bounded(catalog: SqlCatalog, monkeypatch: pytest.Mon
     catalog.searches.save_search("ben", "three", asked("three"))
 
 
+def test_saved_searches_are_bounded_in_size(catalog: SqlCatalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each list of them reads them all."""
+    catalog.searches.save_search("anna", "one", asked("x" * 1_000))
+    monkeypatch.setattr(searches, "MAX_SAVED_CHARACTERS", 1_500)
+    with pytest.raises(ConflictError, match=r"of at most 1,500; delete one first"):
+        catalog.searches.save_search("anna", "two", asked("x" * 1_000))
+    with pytest.raises(ConflictError, match="of at most 1,500"):
+        catalog.searches.save_search("anna", "one", asked("x" * 2_000))
+    catalog.searches.save_search("anna", "two", asked("x"))
+    catalog.searches.save_search("ben", "two", asked("x" * 1_000))
+    monkeypatch.setattr(searches, "MAX_SAVED_CHARACTERS", 10)
+    catalog.searches.save_search("anna", "one", asked("y" * 1_000))  # in the place of one that is as long
+
+
 def test_history_has_each_query_once_and_keeps_the_newest(catalog: SqlCatalog, clock: Clock) -> None:
     for query, more in (("a", {"steps": 1}), ("b", {}), ("a", {"steps": 5}), ("a", {"instruction": "i"}), ("c", {})):
         clock.advance(timedelta(seconds=1))

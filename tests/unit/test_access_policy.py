@@ -31,7 +31,7 @@ from app.errors import (
     VectorIndexUnavailableError,
 )
 from app.evaluation.background import unknown_run
-from app.search.judgements import new_judgement
+from app.search.judgements import new_judgement, new_lens
 from app.types.access import Principal, Role, acting_as
 from app.types.answers import AnswerRequest
 from app.types.documents import Document
@@ -246,6 +246,36 @@ def test_a_key_without_the_scope_is_refused(
 ) -> None:
     with acting_as(Principal("anna", ADMIN, key_id="a key")), pytest.raises(ForbiddenError, match="--scope"):
         call_of(service, name)(access, is_hidden=False)
+
+
+def test_a_lens_is_changed_only_where_the_caller_sees_its_indexes(toy_services: Any) -> None:
+    """Lenses are shared, but a hidden collection keeps the values of its index."""
+    catalog = toy_services.services.catalog
+    editor = Principal("anna", EDITOR, ("own*",))
+    guarded = authorized(toy_services.services).catalog
+    for change in (
+        lambda: guarded.save_lens(new_lens("animals", "Which?", values=("cat", "fox"))),
+        lambda: guarded.save_lens(new_lens("animals", "Which?")),
+        lambda: guarded.delete_lens("animals"),
+    ):
+        catalog.save_lens(new_lens("animals", "Which?", values=("cat", "dog")))
+        before = {}
+        for name in (OWN, HIDDEN):
+            toy_services.services.library.ensure_collection(name)
+            before[name] = catalog.lens_indexes.queue(name, "animals", ("cat", "dog"))
+        with acting_as(editor):
+            change()
+        assert catalog.lens_indexes.of_collection(HIDDEN) == [before[HIDDEN]]
+        assert catalog.lens_indexes.of_collection(OWN) != [before[OWN]]
+
+
+def test_what_anyone_may_call_names_no_collections(access: Access) -> None:
+    class Feeds:
+        def feed(self, token: str) -> None:
+            raise UnknownCollectionError("gone", [OWN, HIDDEN])
+
+    with pytest.raises(NotFoundError, match=r"^The collection 'gone' was deleted meanwhile\.$"):
+        behind_guard(Feeds(), {"feed": policy.OPEN}, access).feed("token")
 
 
 CALLERS = (Principal("anna", ADMIN, ("own*",)), Principal("anna", ADMIN, key_id="a key", key_collections=("own*",)))

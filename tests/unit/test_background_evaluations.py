@@ -193,6 +193,18 @@ def test_a_sample_is_the_same_each_time(evaluations: Evaluations) -> None:
     assert len(asked[2]) == 3
 
 
+def test_a_collection_deleted_meanwhile_is_reported_without_the_names_of_others(
+    evaluations: Evaluations, application: Any, embedder: SteeredEmbedder
+) -> None:
+    """The run has no caller whose rights could limit them."""
+    application.services.library.ensure_collection("hidden")
+    embedder.is_free.clear()
+    run = evaluations.start(PLAN)
+    application.services.library.delete_collection("library")
+    embedder.is_free.set()
+    assert wait(evaluations, run).error == "The collection 'library' was deleted meanwhile."
+
+
 def test_one_runs_at_a_time_and_a_cancelled_one_tells_what_it_has(
     evaluations: Evaluations, embedder: SteeredEmbedder
 ) -> None:

@@ -80,6 +80,7 @@ WAYS_TO_GO = {
     "removed": lambda file: file.unlink(),
     "replaced by a copy": lambda file: shutil.copy(file, file.with_name("copy")).replace(file),
     "its log removed": lambda file: file.with_name("catalog.db-wal").unlink(),
+    "the index of its log removed": lambda file: file.with_name("catalog.db-shm").unlink(),
 }
 
 

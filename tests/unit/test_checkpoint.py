@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -100,6 +101,29 @@ def test_match_bounds_do_not_change_the_fingerprint(adapter_folder):
     found = find_checkpoint(str(adapter_folder)).contract
     assert found.match_cosines == load_encoder(str(adapter_folder)).info.match_cosines == (0.4, 0.6)
     assert (before.match_cosines, before.fingerprint) == (None, found.fingerprint)
+
+
+@pytest.mark.parametrize("loads", [0, 1], ids=["a whole model", "a shipped model"])
+def test_files_that_are_overwritten_do_not_change_a_loaded_model(tmp_path, loads):
+    """As by `cp` or `rsync --inplace` into the folder of a running service."""
+    folder = tmp_path / "model"
+    if loads == 0:
+        files = [save_tiny_model(folder, "qwen2") / "model.safetensors"]
+    else:
+        checkpoint = find_checkpoint("gircse-small")
+        shutil.copytree(checkpoint.adapter, folder)
+        shutil.copytree(checkpoint.base, folder / "base", ignore=lambda place, names: {"onnx", "openvino"} & {*names})
+        rewrite(folder, base="./base")
+        files = [*folder.rglob("*.safetensors")]
+    encoder = load_encoder(str(folder), dtype="float32")
+    before = encoder.encode_queries(["a river"], instruction="Identify the place.", steps=2)
+    for file in files:
+        with file.open("r+b") as opened:
+            size = file.stat().st_size
+            opened.seek(size // 4)
+            opened.write(b"\x3d" * (size // 2))
+    after = encoder.encode_queries(["a river"], instruction="Identify the place.", steps=2)
+    np.testing.assert_array_equal(before, after)
 
 
 def test_damaged_weights_are_refused(adapter_folder):

@@ -100,6 +100,23 @@ def test_one_that_was_killed_is_back_before_anybody_asks(open_edge: Callable[...
     wait_until(lambda: not is_running(tmp_path / "edge"))
 
 
+def test_a_copy_of_a_running_folder_has_an_engine_of_its_own(
+    open_edge: Callable[..., EdgeProcess], tmp_path: Path
+) -> None:
+    """Else what is deleted in the copy is deleted in the original, too."""
+    index = filled_index(open_edge(), points=20)
+    shutil.copytree(tmp_path / "edge", tmp_path / "copy")
+    edge = open_edge(tmp_path / "copy")
+    copy = QdrantVectorIndex.over_edge(edge)
+    assert copy.count("docs") == 20
+    copy.drop("docs")
+    assert index.count("docs") == 20
+    edge.stop()
+    assert index.count("docs") == 20
+    index.close()
+    copy.close()
+
+
 @contextmanager
 def stopped(pid: int) -> Iterator[None]:
     os.kill(pid, signal.SIGSTOP)

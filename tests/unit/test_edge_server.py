@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
+from app.edge import shards as shards_module
 from app.edge.connection import EdgeConnection
 from app.edge.server import create_app
 from app.edge.shards import Shards
@@ -60,6 +61,26 @@ def test_without_the_token_nothing_is_answered(server: TestClient, path: str, he
     assert answer.status_code == 401
     assert "API key" in answer.json()["status"]["error"]
     assert answer.json()["result"] is None
+
+
+def test_only_some_collections_are_open_at_once(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each holds threads. What was written to a closed one is there when it is opened again."""
+    monkeypatch.setattr(shards_module, "MOST_OPEN", 3)
+    shards = Shards(data_dir)
+    app = create_app(shards, EdgeConnection(port=0, token=TOKEN, pid=0), data_dir)
+    with TestClient(app, headers={"api-key": TOKEN}) as client:
+        names = [f"docs-{number}" for number in range(6)]
+        for name in names:
+            client.put(f"/collections/{name}", json={"vectors": {"size": 2, "distance": "Cosine"}})
+        shards.start_noting("docs-0")  # as while it is being optimized
+        for _ in range(2):
+            for name in names:
+                assert client.put(f"/collections/{name}/points", json={"points": [POINT]}).status_code == 200
+                assert len(shards._open) <= 3
+        assert "docs-0" in shards._open
+        shards.flush()
+        for name in names:
+            assert client.post(f"/collections/{name}/points/count", json={}).json()["result"] == {"count": 1}
 
 
 def test_the_token_is_also_taken_as_a_bearer(data_dir: Path) -> None:

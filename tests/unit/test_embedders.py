@@ -300,26 +300,34 @@ def test_a_server_of_another_version_is_told_by_name(url: str, changes: dict[str
         _ = RemoteEmbedder(before).info
 
 
-def test_an_answer_of_another_model_is_not_taken(url: str) -> None:
-    """As behind one address two servers with different models."""
-    fingerprints = iter(["first", "second", "second", "second"])
+def test_a_process_keeps_to_its_first_model(url: str) -> None:
+    """Else a job would go on with the vectors of the next model, since it checks its collection's model once."""
+    in_use = ["first"]
 
     async def answer(request: Request) -> Response:
         passed = await passed_on(request, url)
-        if request.url.path == "/healthz":  # a ping, if the machine is busy
-            return passed
-        passed.headers["x-gircse-fingerprint"] = found = next(fingerprints)
+        fingerprint = {"x-gircse-fingerprint": in_use[0]}
+        passed.headers.update(fingerprint)
         if request.url.path == "/api/v1/model":
-            return JSONResponse(json.loads(bytes(passed.body)) | {"fingerprint": found})
+            return JSONResponse(json.loads(bytes(passed.body)) | {"fingerprint": in_use[0]}, headers=fingerprint)
         return passed
 
-    with between(answer) as before:
-        remote = RemoteEmbedder(before)
-        assert remote.info.fingerprint == "first"
-        with pytest.raises(EmbedderUnavailableError, match="changed its model, from first to second"):
-            remote.embed_query("a river", steps=1)
-        assert remote.info.fingerprint == "second"
-        assert remote.embed_query("a river", steps=1).vector.size
+    with between(answer) as before, closing(RemoteEmbedder(before)) as remote:
+        ingesting = remote.for_ingestion(lambda: False)
+        assert ingesting.info.fingerprint == "first"
+        in_use[0] = "second"
+        for _ in range(2):
+            with pytest.raises(EmbedderUnavailableError, match=r"from first to second\. Restart this process"):
+                remote.embed_query("a river", steps=1)
+            with pytest.raises(EmbedderUnavailableError, match="from first to second"):
+                ingesting.embed_documents(["a river"], instruction="", steps=1)
+            with pytest.raises(EmbedderUnavailableError, match="from first to second"):
+                ingesting.token_offsets("a river")
+            assert not remote.is_ready()
+        assert remote.info.fingerprint == ingesting.info.fingerprint == "first"
+        in_use[0] = "first"
+        assert remote.is_ready()
+        assert ingesting.embed_documents(["a river"], instruction="", steps=1)
 
 
 def test_the_main_application_has_openai_s_routes(
@@ -440,7 +448,7 @@ def odd(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[RemoteEmbedder, OddSe
     for name in ("QUIET_S", "PING_S"):
         monkeypatch.setattr(remote_wiring, name, 0.3)
     with OddServer() as server, closing(RemoteEmbedder(server.url, timeout_s=3_600)) as remote:
-        remote._info = ToyEmbedder().info
+        remote._model._info = ToyEmbedder().info
         yield remote, server
 
 
@@ -465,7 +473,7 @@ def test_nobody_waits_for_the_first_answer_of_an_embedding_server(
     remote, server = odd
     server.turn(Mode.HANGING)
     if asked == "model":
-        remote._info = None
+        remote._model._info = None
     calls: dict[str, Callable[[], object]] = {
         "model": lambda: remote.embed_query("a river"),
         "tokenizer": lambda: remote.token_offsets("a river"),
@@ -495,7 +503,7 @@ def test_a_query_may_take_long_while_the_embedding_server_answers(monkeypatch: p
     monkeypatch.setattr(remote_wiring, "QUIET_S", 0.3)
     monkeypatch.setattr(remote_wiring, "PING_S", 30)  # on a busy machine, a ping may take long
     with OddServer() as server, closing(RemoteEmbedder(server.url, timeout_s=3_600)) as remote:
-        remote._info = ToyEmbedder().info
+        remote._model._info = ToyEmbedder().info
         server.turn(Mode.SLOW)
         threading.Timer(1.5, server.turn, [Mode.FAILING]).start()
         with pytest.raises(EmbedderUnavailableError, match="503"):  # its answer, however late
@@ -512,7 +520,7 @@ async def test_many_slow_requests_do_not_look_like_a_server_that_hangs(
         monkeypatch.setattr(module, "PING_S", 30)  # on a busy machine, a ping may take long
     count = remote_wiring._CONNECTIONS
     with OddServer() as server, closing(RemoteEmbedder(server.url)) as remote, ThreadPoolExecutor(count) as threads:
-        remote._info = ToyEmbedder().info
+        remote._model._info = ToyEmbedder().info
         server.turn(Mode.SLOW)
         waiting = [threads.submit(remote.embed_query, "a river") for _ in range(count)]
         await asyncio.to_thread(wait_until, lambda: len(server.paths) == count)

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 
 import pytest
 from patience import PATIENCE_S, wait_until
 
+from app.access.accounts import Accounts
+from app.access.quotas import UserQuotas
+from app.access.source_service import present_allowance
 from app.documents.fetching import BackgroundFetching
 from app.errors import DocumentError, InputError, NotFoundError, UnknownCollectionError
+from app.types.access import Role
 from app.types.documents import Source
 from app.types.quotas import Allowance
 from app.types.upkeep import MAX_URLS, Fetch, FetchState
@@ -108,6 +113,42 @@ def test_what_waits_is_seen_and_cannot_be_taken_away(fetching: BackgroundFetchin
     assert sorted(web.asked) == urls
 
 
+def test_pages_of_a_deleted_collection_are_forgotten(toy_services: Any, fetching: BackgroundFetching, web: Web) -> None:
+    """Else one of the same name would get them, and show a reason that names hidden collections."""
+    library = toy_services.services.library
+    web.unblocked.clear()
+    urls = [f"https://example.org/{number}" for number in range(8)]
+    fetching.add("library", urls)
+    wait_until(lambda: len(web.asked) == 4)
+    library.delete_collection("library")
+    web.unblocked.set()
+    wait_until(lambda: not fetching.fetches("library"))
+    assert len(web.asked) == 4
+    library.ensure_collection("library")
+    assert toy_services.services.catalog.documents("library") == []
+
+
+def test_pages_of_a_user_whose_rights_have_ended_are_not_added(toy_services: Any, web: Web) -> None:
+    services = toy_services.services
+    services.library.ensure_collection("library")
+    accounts = Accounts(services.catalog.access)
+    accounts.add_user("mallory", role=Role.EDITOR)
+    allowance_of = present_allowance(services.catalog, UserQuotas(services.catalog.access, services.settings))
+    web.unblocked.clear()
+    urls = [f"https://example.org/{number}" for number in range(8)]
+    with closing(
+        BackgroundFetching(services.catalog, services.library, read_url=web.read, allowance_of=allowance_of)
+    ) as fetching:
+        fetching.add("library", urls, allowance=Allowance("mallory"))
+        wait_until(lambda: len(web.asked) == 4)
+        accounts.change_user("mallory", is_disabled=True)
+        web.unblocked.set()
+        told = {each.error for each in finished(fetching)}
+    assert told == {"mallory, who added this source, may no longer add documents here."}
+    assert len(web.asked) == 4  # those that waited are not fetched, either
+    assert services.catalog.documents("library") == []
+
+
 def test_who_asks_for_one_page_does_not_wait_for_all_pages_of_another(fetching: BackgroundFetching, web: Web) -> None:
     web.unblocked.clear()
     urls = [f"https://example.org/{number}" for number in range(20)]
@@ -149,15 +190,6 @@ def test_too_many_are_refused(fetching: BackgroundFetching, web: Web) -> None:
     assert len(fetching.fetches("library")) == MAX_URLS
 
 
-def test_an_unknown_collection_is_refused_and_one_that_goes_meanwhile_is_told(
-    toy_services: Any, fetching: BackgroundFetching, web: Web
-) -> None:
+def test_an_unknown_collection_is_refused(fetching: BackgroundFetching) -> None:
     with pytest.raises(UnknownCollectionError):
         fetching.add("other", [PAGE])
-    web.unblocked.clear()
-    fetching.add("library", [PAGE])
-    wait_until(lambda: web.asked)
-    toy_services.services.library.delete_collection("library")
-    web.unblocked.set()
-    (failed,) = finished(fetching)
-    assert "No collection named 'library'" in (failed.error or "")

@@ -19,7 +19,7 @@ from app.errors import DamagedIndexError, EngineFaultError, VectorIndexUnavailab
 from app.maintenance import index_probe
 from app.maintenance.index_probe import probe_index
 from app.settings import Settings
-from app.testing import InMemoryVectorIndex, text_source
+from app.testing import InMemoryVectorIndex, ToyEmbedder, text_source
 from app.types.documents import JobState
 from app.types.search import SearchRequest
 
@@ -87,6 +87,40 @@ def test_a_search_is_refused_as_long_as_the_index_is_damaged(application: Any, m
         search(application)
     monkeypatch.setattr("app.maintenance.integrity._AGAIN_S", -1)
     assert search(application).hits
+
+
+def test_a_model_that_computes_other_vectors_than_it_did_is_reported(
+    application: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As with another tokenizer beside the same weights: the fingerprint stays the same."""
+    integrity = application.services.integrity
+    integrity.check_indexes()
+    integrity.check_model()
+    assert search(application).hits
+    with monkeypatch.context() as altered:
+        compute = ToyEmbedder._vector
+        altered.setattr(ToyEmbedder, "_vector", lambda embedder, weights: compute(embedder, weights)[::-1])
+        integrity.check_model()  # compared a moment ago
+        assert search(application).hits
+        altered.setattr("app.maintenance.integrity._MODEL_EVERY_S", 0)
+        integrity._models.clear()  # as in a new process
+        integrity.check_model()
+        with pytest.raises(DamagedIndexError, match="computes other vectors than are stored"):
+            search(application)
+        assert "computes other vectors" in integrity.damage()["library"]
+        assert not integrity.is_sound()
+    integrity.check_model()
+    assert search(application).hits
+    assert integrity.damage() == {}
+
+
+def test_a_model_that_fails_does_not_end_the_checks(application: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise RuntimeError("out of memory")
+
+    monkeypatch.setattr(ToyEmbedder, "embed_documents", fail)
+    application.services.integrity.check_model()
+    assert application.services.integrity.damage() == {}
 
 
 def test_an_engine_that_is_away_is_no_damage(application: Any) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import socket
 import stat
 import tempfile
@@ -61,6 +62,18 @@ def test_what_others_could_have_put_there_is_not_asked(short_path: Path) -> None
         (short_path / "elsewhere").mkdir()
         (short_path / "elsewhere" / FOLDER).symlink_to(short_path / FOLDER)
         assert find_services(short_path / "elsewhere") == []
+
+
+def test_the_service_of_the_home_that_this_one_was_copied_from_is_not_asked(tmp_path: Path) -> None:
+    home, copy = tmp_path / "home", tmp_path / "copy"
+    with open_service_socket(home, version="1", settings={}) as opened:
+        assert opened is not None
+        opened.announce()
+        (copy / FOLDER).mkdir(mode=0o700, parents=True)
+        shutil.copy2(opened.place, copy / FOLDER)
+        assert find_services(copy) == []
+        with open_service_socket(copy, version="1", settings={}):
+            assert [connection.close() for record in find_services(home) if (connection := connect(record))] == [None]
 
 
 def test_what_a_killed_service_left_is_recognised_and_removed_by_the_next(short_path: Path) -> None:

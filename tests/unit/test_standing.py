@@ -237,6 +237,34 @@ def test_under_an_instruction_it_has_a_scale_of_its_own(
     assert prepared.vector
 
 
+def test_off_topic_texts_are_embedded_in_one_batch(
+    toy_services: Any, watched: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One by one, the searches of one reader held up everybody's ingestion for minutes."""
+    asked: list[str] = []
+    embed = ToyEmbedder.embed_query
+    monkeypatch.setattr(
+        ToyEmbedder, "embed_query", lambda own, text, **more: asked.append(text) or embed(own, text, **more)
+    )
+    watched("cat", instruction="Which animal is it?")
+    toy_services.add("cat animal")
+    assert set(asked) == {"cat"}
+
+
+def test_a_person_watches_a_collection_under_few_instructions(
+    toy_services: Any, standing: Any, watched: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each new passage is embedded anew under each of them."""
+    monkeypatch.setattr("app.collections.standing.MAX_INSTRUCTIONS", 1)
+    for number, instruction in enumerate(("Which animal is it?", "Which animal is it?", "Which place is it?", None)):
+        watched("cat", name=f"search {number}", instruction=instruction)
+    toy_services.add("cat animal")
+    errors = {each.name: each.error for each in standing.standing()}
+    refused = {name for name, error in errors.items() if error is not None}
+    assert refused in ({"search 2"}, {"search 0", "search 1"})
+    assert "1 other instructions in this collection, the maximum" in str(errors[refused.pop()])
+
+
 @pytest.mark.parametrize("strength", Strength)
 def test_under_an_instruction_it_grades_as_a_search_does(
     toy_services: Any,

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +21,7 @@ from app.access.accounts import Accounts
 from app.api import watched_streams
 from app.testing import ToyEmbedder
 from app.types.access import Role
+from app.types.documents import Source
 
 PASSWORD = "a password of tests"
 
@@ -108,6 +110,67 @@ def test_a_stream_ends_with(application: Application, headers: dict[str, Headers
                 pass
             assert ends.is_set(), "it ended by itself"
             timer.join()
+
+
+@pytest.mark.parametrize(("by", "end"), CASES)
+def test_a_body_that_took_long_is_not_used_after(
+    application: Application, headers: dict[str, Headers], by: str, end: End
+) -> None:
+    """Else who was an admin when it began could add another one an hour later."""
+    text = f"Text {uuid.uuid4()}."
+    body = json.dumps({"collection": "own", "text": text}).encode()
+
+    def slowly() -> Iterator[bytes]:
+        yield b" " * 100_000  # more than is read before the request is authenticated
+        time.sleep(3 * watched_streams.POLL_S)
+        end(application, headers[by])
+        time.sleep(3 * watched_streams.POLL_S)
+        yield body
+
+    sent = {**headers[by], "content-type": "application/json"}
+    answer = httpx.post(
+        f"{application.url}/api/v1/documents", content=slowly(), headers=sent, trust_env=False, timeout=PATIENCE_S
+    )
+    assert (answer.status_code, answer.json()["detail"]) == (
+        409,
+        "Your rights changed while this request arrived. Send it again.",
+    )
+    assert text not in {each.title for each in application.toy.services.catalog.documents("own", limit=1_000)}
+
+
+def test_a_body_that_took_long_is_used_while_it_is_allowed(
+    application: Application, headers: dict[str, Headers]
+) -> None:
+    def slowly() -> Iterator[bytes]:
+        yield b'{"collection": "own", ' + b" " * 100_000
+        time.sleep(3 * watched_streams.POLL_S)
+        yield b'"text": "A slow text."}'
+
+    sent = {**headers["key"], "content-type": "application/json"}
+    answer = httpx.post(
+        f"{application.url}/api/v1/documents", content=slowly(), headers=sent, trust_env=False, timeout=PATIENCE_S
+    )
+    assert answer.status_code == 202
+
+
+@pytest.mark.parametrize("is_ended", [True, False])
+def test_a_download_ends_with_the_rights(application: Application, headers: dict[str, Headers], is_ended: bool) -> None:
+    services = application.toy.services
+    data = b"A long line of a log.\n" * 1_000_000
+    document, _ = services.library.add_document("own", Source("a.log", "a.log", "text/plain", data=data))
+    path = f"/api/v1/documents/{document.id}/content"
+    with (
+        httpx.Client(base_url=application.url, headers=headers["key"], trust_env=False, timeout=PATIENCE_S) as client,
+        client.stream("GET", path) as download,
+    ):
+        parts = download.iter_bytes()
+        count = len(next(parts))
+        if is_ended:
+            revoke(application, headers["key"])
+        time.sleep(10 * watched_streams.POLL_S)  # more than a connection buffers is left to be sent
+        with pytest.raises(httpx.RemoteProtocolError) if is_ended else nullcontext():
+            count += sum(map(len, parts))
+    assert (count < len(data)) == is_ended
 
 
 def test_a_stream_goes_on_while_it_is_allowed(application: Application, headers: dict[str, Headers]) -> None:
