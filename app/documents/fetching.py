@@ -156,8 +156,8 @@ class BackgroundFetching:
             if error is None or isinstance(error, UnknownCollectionError):
                 self._fetches[collection].pop(url, None)
             else:
-                is_known = isinstance(error, GircseError)
-                reason = error.lasting_text if is_known else "Internal error; see the server's log."
+                known = error.lasting_text if isinstance(error, GircseError) else ""
+                reason = known or "Internal error; see the server's log."
                 self._fetches[collection][url] = Fetch(url, FetchState.FAILED, reason)
 
 
