@@ -6,7 +6,7 @@ import re
 from typing import NamedTuple
 
 _BUTTONS = {"MACROBUTTON", "GOTOBUTTON"}
-_LONGEST = 1_000  # characters of an instruction that are read
+LONGEST_INSTRUCTION = 1_000  # characters that are read
 # The base of a word, and its reading above it: \o\al(\s\up 11(reading),base)
 _READING = re.compile(
     r"\\o *\\a[a-z]? *\( *\\s *\\up *\d* *\((?P<reading>[^()]*)\) *[,;](?P<base>.*)\)", re.I | re.DOTALL
@@ -31,7 +31,7 @@ class Instructed(NamedTuple):
 
 def shown_instruction(instruction: str) -> Instructed:
     """What a field with this instruction and without a result shows; empty for most."""
-    kind, _, rest = instruction.strip()[:_LONGEST].partition(" ")
+    kind, _, rest = instruction.strip()[:LONGEST_INSTRUCTION].partition(" ")
     rest = rest.strip()
     if kind.upper() in _BUTTONS:
         return Instructed(rest.partition(" ")[2].strip())

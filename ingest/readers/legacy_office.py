@@ -158,14 +158,15 @@ def _parsed(
 
 def _add_beside(pages: list[list[Block]], beside: Mapping[int, list[Block]]) -> None:
     """Adds the blocks beside each slide that its page lacks, and those that stand beside several to the first."""
-    added = set[str]()
+    added, left = set[str](), _MOST_SOUGHT
     for number, blocks in sorted(beside.items()):
         if number >= len(pages):
             continue
         shown = "".join(packed(block.text.removeprefix(_NOTES)) for block in pages[number])
         for block in blocks:
             own = packed(block.text.removeprefix(_NOTES))
-            if own not in shown and own not in added:
+            left -= len(shown)
+            if own not in added and (left < 0 or own not in shown):
                 added.add(own)
                 pages[number].append(block)
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator
 
 from ingest.readers.charts import chart_blocks, diagram_blocks
-from ingest.readers.field_instructions import shown_instruction, shown_sign
+from ingest.readers.field_instructions import LONGEST_INSTRUCTION, shown_instruction, shown_sign
 from ingest.readers.formulas import linear_formula
 from ingest.readers.grids import SPANNED, render_rows
 from ingest.readers.opc import Element, Package, attribute, children, first, is_on, local
@@ -140,7 +140,7 @@ class Walk:
         """Appends text to `texts`, and blocks of text boxes and pictures to `beside`."""
         for child in children(parent):
             tag = local(child)
-            if tag == "instrText" and self._fields:
+            if tag == "instrText" and self._fields and len(self._instructions[-1]) < LONGEST_INSTRUCTION:
                 self._instructions[-1] += child.text or ""
             if tag in _SILENT or (tag == "r" and is_on(first(child, "rPr", "vanish"))):
                 continue

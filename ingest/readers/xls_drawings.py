@@ -27,7 +27,7 @@ _VALUES, _CATEGORIES, _SIZES = 1, 2, 3  # kinds of points
 _MAX_POINTS = 100_000
 _RULE, _SHOWS_MESSAGE = 0x01BE, 1 << 18
 _CELL_NUMBER, _CELL_TEXT = 0x0003, 0x0004  # of a datasheet
-_MAX_COLUMNS = 4_000  # of a datasheet
+_MAX_LINES = 4_000  # rows, and columns, of a datasheet
 
 
 class _Chart:
@@ -95,7 +95,7 @@ def graph_blocks(records: Iterable[Record]) -> Iterator[Block]:
             if record.kind in (_CELL_NUMBER, _CELL_TEXT):
                 row, column = record.numbers("HH")
                 is_text = record.kind == _CELL_TEXT
-                if column < _MAX_COLUMNS:
+                if max(row, column) < _MAX_LINES:
                     cells[row][column] = record.string(7, is_short=True)[0] if is_text else _shown(record.real(7))
             else:
                 chart.add(record)
