@@ -156,8 +156,9 @@ class BackgroundFetching:
             if error is None or isinstance(error, UnknownCollectionError):
                 self._fetches[collection].pop(url, None)
             else:
-                is_known = isinstance(error, GircseError)
-                reason = error.lasting_text if is_known else "Internal error; see the server's log."
+                reason = "Internal error; see the server's log."
+                if isinstance(error, GircseError):
+                    reason = error.lasting_text
                 self._fetches[collection][url] = Fetch(url, FetchState.FAILED, reason)
 
 
