@@ -22,6 +22,7 @@ class WatchedRequest:
         self._app = app
         self._is_still_allowed = is_still_allowed
         self._watcher: asyncio.Task[None] | None = None
+        self._has_begun = False
         self._is_stream = False
         self._is_cut = False
         self._is_refused = False
@@ -37,14 +38,16 @@ class WatchedRequest:
                 return {"type": "http.disconnect"}
             message = await receive()
             is_whole = message["type"] == "http.request" and not message.get("more_body", False)
-            if is_whole and asyncio.get_running_loop().time() - begun > POLL_S:
-                self._is_refused = not await self._is_still_allowed()
+            is_late = asyncio.get_running_loop().time() - begun > POLL_S
+            if is_whole and is_late and not self._has_begun and not await self._is_still_allowed():
+                self._is_refused = not self._has_begun  # a response that has begun meanwhile is watched
             return {"type": "http.disconnect"} if self._is_refused else message
 
         async def send_watched(message: Message) -> None:
             if self._is_refused:  # the application answers the disconnect that it was told of
                 return
             if message["type"] == "http.response.start":
+                self._has_begun = True
                 self._is_stream = _is_stream(message)
                 self._watcher = asyncio.create_task(self._watch(answering))
             await send(message)

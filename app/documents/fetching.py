@@ -156,8 +156,9 @@ class BackgroundFetching:
             if error is None or isinstance(error, UnknownCollectionError):
                 self._fetches[collection].pop(url, None)
             else:
-                known = error.lasting_text if isinstance(error, GircseError) else ""
-                reason = known or "Internal error; see the server's log."
+                reason = "Internal error; see the server's log."
+                if isinstance(error, GircseError):
+                    reason = error.lasting_text
                 self._fetches[collection][url] = Fetch(url, FetchState.FAILED, reason)
 
 

@@ -32,7 +32,7 @@ _EDGE_FAULT = Exception  # Edge raises plain exceptions for internal errors
 _FORBIDDEN_IN_NAMES = frozenset('<>:"/\\|?*\0\x1f')
 _LONGEST_NAME = 255
 _SEGMENTS = "segments"  # subfolder of a shard
-MOST_OPEN = 256  # each holds eight threads, of which a system grants a service some thousands
+MOST_OPEN = 512  # each holds eight threads, of which a system grants a service some thousands
 
 
 class CollectionEntry(BaseModel):

@@ -41,7 +41,7 @@ _OTHER_VECTORS = (
 )
 _AGAIN_S = 5.0  # how long the last check of a damaged index is reused by searches
 _FILES = "stored files"
-_REST = 4  # pause after hashing a file, as a multiple of the time it took
+_REST = 4  # pause after the check of an index or a file, as a multiple of the time it took
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,8 +176,11 @@ class Integrity:
         for collection in collections:
             if self._stop.is_set():
                 return
+            started = time.monotonic()
             with self._errors_logged(_index_of(collection.name)):
                 self._check_index(collection)
+            if self._has_checked:  # of very many collections, the engine has to open some again
+                self._stop.wait(_REST * (time.monotonic() - started))
         self._has_checked = True
 
     def check_model(self) -> None:

@@ -51,7 +51,7 @@ def test_a_lens_is_replaced_by_one_of_its_name(catalog: SqlCatalog) -> None:
 
 
 def test_lenses_are_limited_in_number_and_size(catalog: SqlCatalog, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every list of lenses holds all of them, of any user."""
+    """Every list of lenses holds all of them, of all users."""
     monkeypatch.setattr(judgements, "MAX_LENSES", 2)
     monkeypatch.setattr(judgements, "MAX_VALUE_CHARACTERS", 100)
     for name in ("one", "two", "two"):

@@ -252,11 +252,11 @@ def test_a_lens_is_changed_only_where_the_caller_sees_its_indexes(toy_services: 
     """Lenses are shared, but a hidden collection keeps the values of its index."""
     catalog = toy_services.services.catalog
     editor = Principal("anna", EDITOR, ("own*",))
-    authorized_catalog = authorized(toy_services.services).catalog
+    limited = authorized(toy_services.services).catalog
     for change in (
-        lambda: authorized_catalog.save_lens(new_lens("animals", "Which?", values=("cat", "fox"))),
-        lambda: authorized_catalog.save_lens(new_lens("animals", "Which?")),
-        lambda: authorized_catalog.delete_lens("animals"),
+        lambda: limited.save_lens(new_lens("animals", "Which?", values=("cat", "fox"))),
+        lambda: limited.save_lens(new_lens("animals", "Which?")),
+        lambda: limited.delete_lens("animals"),
     ):
         catalog.save_lens(new_lens("animals", "Which?", values=("cat", "dog")))
         before = {}
