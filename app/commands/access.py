@@ -246,9 +246,10 @@ def audit(
 ) -> None:
     """Show the audit log: logins, changes to keys and users, deletions."""
     with open_accounts() as accounts:
-        entries = accounts.audit_entries(actions=action or (), actor=actor, limit=limit)
+        entries = accounts.audit_entries(actions=action or (), actor=actor, limit=limit + 1)
     if as_json:
-        terminal.print_json_lines(entries)
+        terminal.print_json_lines(entries[:limit])
+        terminal.note_more(entries, limit)
         return
     rows: Sequence[Sequence[str]] = [
         (
@@ -258,9 +259,10 @@ def audit(
             each.subject,
             ", ".join(f"{name}={value}" for name, value in each.detail.items()),
         )
-        for each in entries
+        for each in entries[:limit]
     ]
     terminal.print_table(("at (UTC)", "user", "action", "subject", "details"), rows)
+    terminal.note_more(entries, limit)
 
 
 def _state_of(key: ApiKey) -> str:

@@ -32,15 +32,17 @@ def list_documents(
     Example: gircse documents list --state failed
     """
     with open_catalog() as catalog:
-        found = catalog.documents(collection, state=state, limit=limit)
+        found = catalog.documents(collection, state=state, limit=limit + 1)
     if as_json:
-        terminal.print_json_lines(found)
+        terminal.print_json_lines(found[:limit])
+        terminal.note_more(found, limit)
         return
     rows = [
         (each.id, each.collection, each.state, each.chunk_count, each.title, each.error or " ".join(each.left_out))
-        for each in found
+        for each in found[:limit]
     ]
     terminal.print_table(("id", "collection", "state", "chunks", "title", "error or left out"), rows)
+    terminal.note_more(found, limit)
 
 
 @documents.command("show")

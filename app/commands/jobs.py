@@ -30,9 +30,10 @@ def list_jobs(
     Example: gircse jobs list --state dead
     """
     with open_catalog() as catalog:
-        found = catalog.jobs(state=state, collection=collection, limit=limit)
+        found = catalog.jobs(state=state, collection=collection, limit=limit + 1)
     if as_json:
-        terminal.print_json_lines(found)
+        terminal.print_json_lines(found[:limit])
+        terminal.note_more(found, limit)
         return
     rows = [
         (
@@ -45,10 +46,11 @@ def list_jobs(
             each.document_id,
             each.error or "",
         )
-        for each in found
+        for each in found[:limit]
     ]
     columns = ("id", "kind", "priority", "state", "attempts", "progress", "document", "error")
     terminal.print_table(columns, rows)
+    terminal.note_more(found, limit)
 
 
 @jobs.command("retry")

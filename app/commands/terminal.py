@@ -149,6 +149,12 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, err
         typer.echo(line.rstrip(), err=err)
 
 
+def note_more(found: Sequence[object], limit: int) -> None:
+    """Says on stderr that a list ends at its limit, if more than `limit` were found."""
+    if len(found) > limit:
+        typer.echo(f"These are the first {limit:,}; there are more. --limit lists them.", err=True)
+
+
 def _cell(value: object, *, one_line: bool) -> str:
     text = printable(str(value))
     return " ".join(text.split()) if one_line else text

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Iterator
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from app.cli import app
-from app.commands import terminal
+from app.commands import documents, jobs, terminal
 from app.commands.repair import repair_differences
 from app.types.search import SearchResult
 from embedder.refinement import Refinement
@@ -117,6 +118,18 @@ def test_a_password_that_nobody_types_is_an_error_with_advice() -> None:
     result = CliRunner().invoke(app, ["users", "add", "anna", "--role", "reader", "--password"], input="")
     assert result.exit_code == 1
     assert "pipe it in two equal lines" in result.output
+
+
+@pytest.mark.parametrize("lists", [documents, jobs])
+def test_a_list_that_ends_at_its_limit_says_so(lists: Any, toy_services: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(3):
+        toy_services.add(f"Text {number}.")
+    monkeypatch.setattr(lists, "open_catalog", lambda: nullcontext(toy_services.services.catalog))
+    command = [lists.__name__.rpartition(".")[2], "list", "--json", "-n"]
+    short, whole = (CliRunner().invoke(app, [*command, limit]) for limit in ("2", "3"))
+    assert (len(short.stdout.splitlines()), len(whole.stdout.splitlines())) == (2, 3)
+    assert "the first 2; there are more" in short.stderr
+    assert whole.stderr == ""
 
 
 def test_differences_are_json_lines_for_programs(toy_services: Any, capsys: pytest.CaptureFixture[str]) -> None:
