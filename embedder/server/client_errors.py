@@ -71,7 +71,7 @@ def place_in_body(loc: Sequence[int | str], path: str) -> str:
 
 def unreadable_json(fault: Mapping[str, Any]) -> str:
     """Why a body is no JSON, if this error of validation is of that kind; otherwise empty."""
-    if fault["type"] != "json_invalid":
+    if fault.get("type") != "json_invalid":  # errors of our own have none
         return ""
     reason = str(fault.get("ctx", {}).get("error", "")).rstrip(".")
     return f"The body is not JSON: {reason or 'invalid'} at character {fault['loc'][-1]}."
