@@ -71,10 +71,11 @@ def place_in_body(loc: Sequence[int | str], path: str) -> str:
 
 def unreadable_json(fault: Mapping[str, Any]) -> str:
     """Why a body is no JSON, if this error of validation is of that kind; otherwise empty."""
-    if fault.get("type") != "json_invalid":  # errors of our own have none
+    position = next(reversed(fault["loc"]), None)
+    if fault.get("type") != "json_invalid" or not isinstance(position, int):  # pydantic's own message says where
         return ""
     reason = str(fault.get("ctx", {}).get("error", "")).rstrip(".")
-    return f"The body is not JSON: {reason or 'invalid'} at character {fault['loc'][-1]}."
+    return f"The body is not JSON: {reason or 'invalid'} at character {position}."
 
 
 def client_error(
