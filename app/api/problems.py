@@ -27,7 +27,7 @@ from app.errors import (
 )
 from app.runtime.logs import current_request_id
 from app.types.access import acting_as, message_for_caller
-from embedder.server.client_errors import client_error, is_client_path, place_in_body
+from embedder.server.client_errors import client_error, is_client_path, place_in_body, unreadable_json
 
 MEDIA_TYPE = "application/problem+json"
 
@@ -107,6 +107,8 @@ async def _answer_invalid(request: Request, error: Exception) -> Response:
 
 
 def _error_line(detail: dict[str, Any], path: str) -> str:
+    if unreadable := unreadable_json(detail):
+        return unreadable
     # The fields of other APIs are all in the body.
     place = place_in_body(detail["loc"], path) if is_client_path(path) else ".".join(map(str, detail["loc"]))
     message = str(detail["msg"]).removeprefix("Value error, ")

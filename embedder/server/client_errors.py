@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
+from typing import Any
 
 from pydantic import BaseModel, Field
 from starlette.responses import Response
@@ -66,6 +67,15 @@ def place_in_body(loc: Sequence[int | str], path: str) -> str:
     """
     names = loc[2:] if path == TEI_RERANK_PATH and loc[1:2] and loc[1] in (COHERE, TEI) else loc[1:]
     return ".".join(map(str, names or loc[:1]))
+
+
+def unreadable_json(fault: Mapping[str, Any]) -> str:
+    """Why a body is no JSON, if this error of validation is of that kind; otherwise empty."""
+    position = next(reversed(fault["loc"]), None)
+    if fault.get("type") != "json_invalid" or not isinstance(position, int):  # pydantic's own message says where
+        return ""
+    reason = str(fault.get("ctx", {}).get("error", "")).rstrip(".")
+    return f"The body is not JSON: {reason or 'invalid'} at character {position}."
 
 
 def client_error(

@@ -15,7 +15,7 @@ from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 
 from embedder.engine.errors import InvalidRequestError, RefusedError, TooLargeError
-from embedder.server.client_errors import client_error, is_client_path, place_in_body
+from embedder.server.client_errors import client_error, is_client_path, place_in_body, unreadable_json
 
 GONE = 499  # nginx's status for a client that closed the connection
 _MOST_FAULTS = 5
@@ -92,6 +92,8 @@ def _invalid(error: RequestValidationError, request: Request) -> RefusedError:
 
 
 def _error_line(fault: dict[str, Any], path: str) -> str:
+    if unreadable := unreadable_json(fault):
+        return unreadable
     place = place_in_body(fault["loc"], path)
     message = str(fault["msg"]).removeprefix("Value error, ")
     return f"{place}: {message}" if place else message

@@ -79,6 +79,12 @@ def test_a_long_instruction_is_refused_before_it_is_read_or_kept(
     assert "20,001 characters" in answer.json()["detail"]
 
 
+@pytest.mark.parametrize("path", ["/api/v1/search", "/v1/rerank", "/v1/embeddings"])
+def test_a_body_that_is_cut_off_is_told_as_such(application: AccessApplication, path: str) -> None:
+    answer = post(application, path, '{"query": "cat"')
+    assert "The body is not JSON: Expecting ',' delimiter at character 15." in answer.text
+
+
 def test_the_model_reads_no_long_instruction(tiny_encoder: Encoder) -> None:
     with pytest.raises(TextError, match="20,001 characters"):
         tiny_encoder.refine("cat", instruction=TOO_LONG)
