@@ -122,7 +122,7 @@ def test_a_catalog_that_is_away_is_said_so() -> None:
 
     away: Any = Away()
     (said,) = as_handler(AboutHandlers(catalog=away, checks={}, fingerprint="").collections, outputs=1)()
-    assert "The catalog does not answer." in said
+    assert "The catalog does not answer at present." in said
 
 
 def test_this_installation_is_described_without_saying_where_anything_is(toy_services: Any, tmp_path: Path) -> None:
