@@ -92,7 +92,7 @@ def test_a_pdf_opens_in_the_browser_and_is_sent_in_parts(client: TestClient, toy
     [
         ("a.html", "text/html", "text/plain; charset=utf-8"),
         ("a.xml", "application/xml", "application/octet-stream"),
-        ("a.svg", "image/svg+xml", "text/plain; charset=utf-8"),
+        ("a.svg", "image/svg+xml", "application/octet-stream"),
         ("a.txt", "text/plain", "text/plain; charset=utf-8"),
         ("a.pdf", "text/html; charset=utf-8", "text/plain; charset=utf-8"),
         ("a.xhtml", "application/xhtml+xml", "text/plain; charset=utf-8"),
