@@ -17,6 +17,7 @@ class Mode(StrEnum):
     HANGING = "hanging"  # takes the request and says nothing until the mode changes, as a paused container does
     SLOW = "slow"  # the same, but says that it is there
     FAILING = "failing"  # 503
+    REFUSING = "refusing"  # the same, but says that it is there
     DAWDLING = "dawdling"  # a byte now and then, for ever
     CUTTING = "cutting"  # ends the connection in place of an answer
 
@@ -90,7 +91,8 @@ class OddServer:
                 if odd.mode is Mode.CUTTING:
                     self.close_connection = True
                     return
-                self.send_response(503 if odd.mode is Mode.FAILING else 200)
+                is_refused = odd.mode is Mode.REFUSING and not self.path.endswith("z")
+                self.send_response(503 if odd.mode is Mode.FAILING or is_refused else 200)
                 if odd.mode is Mode.DAWDLING:
                     self.dawdle()
                     return

@@ -505,7 +505,7 @@ def test_a_query_may_take_long_while_the_embedding_server_answers(monkeypatch: p
     with OddServer() as server, closing(RemoteEmbedder(server.url, timeout_s=3_600)) as remote:
         remote._model._info = ToyEmbedder().info
         server.turn(Mode.SLOW)
-        threading.Timer(1.5, server.turn, [Mode.FAILING]).start()
+        threading.Timer(1.5, server.turn, [Mode.REFUSING]).start()
         with pytest.raises(EmbedderUnavailableError, match="503"):  # its answer, however late
             remote.embed_query("a river")
 
@@ -532,6 +532,6 @@ async def test_many_slow_requests_do_not_look_like_a_server_that_hangs(
         pings = server.pings
         await asyncio.to_thread(wait_until, lambda: server.pings > pings + 2)
         assert not any(each.done() for each in [*waiting, forwarded])
-        server.turn(Mode.FAILING)  # ends them all
+        server.turn(Mode.REFUSING)  # ends them all
         with pytest.raises(NotServingError):
             await forwarded
