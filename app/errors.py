@@ -123,7 +123,7 @@ class UnknownCollectionError(NotFoundError):
 
     @property
     def lasting_text(self) -> str:
-        """Without the other names, which only the guard limits to those that a caller may see."""
+        """Leaves out the names of other collections: only the guard limits them to those that the caller may see."""
         return _deleted_reason(self.name)
 
 

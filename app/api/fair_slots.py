@@ -65,7 +65,8 @@ class FairSlots:
     @asynccontextmanager
     async def turn(self, client: str) -> AsyncIterator[None]:
         """Use a slot once there is one. For limits that refuse no request."""
-        await self.acquire(client)
+        if not await self.acquire(client):
+            raise RuntimeError("turn() needs limits that refuse no request; use acquire()")
         try:
             yield
         finally:

@@ -184,9 +184,8 @@ class Integrity:
         self._has_checked = True
 
     def check_model(self) -> None:
-        """Compare a few vectors of every collection of this model with those that it computes: at the start, and then
-        at most once an hour, unless they differ.
-        """
+        """Compares a few stored vectors of each collection of this model with newly computed ones: at the start, then
+        at most once an hour, and at every check while they differ."""
         if self._embedder is None:
             return
         with self._errors_logged("vectors"):

@@ -134,3 +134,12 @@ async def test_pages_that_one_user_has_fetched_take_little_memory(toy_services: 
         may_end.set()
         assert {answer.status_code for answer in await asyncio.gather(*tasks)} == {202}
     assert most == FETCHES_OF_USER
+
+
+async def test_a_turn_never_runs_without_a_slot() -> None:
+    slots = FairSlots(SlotLimits(at_once=1, waiting=0, burst=0))
+    async with slots.turn("first"):
+        with pytest.raises(RuntimeError, match="refuse"):
+            async with slots.turn("second"):
+                pass
+        assert slots.in_flight == 1
