@@ -76,14 +76,17 @@ def candidates_of(passages: Sequence[Passage]) -> list[SentenceCandidate]:
 def score_candidates(
     question: str, candidates: Sequence[SentenceCandidate], *, cosines: np.ndarray, passage_cosines: Sequence[float]
 ) -> list[Scored]:
-    """Scores the candidates, best first.
+    """Scores the candidates, best first; of equal texts only the best one.
 
     cosines, passage_cosines: (n,), of the question with each sentence, and with the sentence's passage.
     """
     shares = word_shares(question, [candidate.text for candidate in candidates])
     scores = cosines + WORDS_WEIGHT * np.asarray(shares) + PASSAGE_WEIGHT * np.asarray(passage_cosines)
     scored = [Scored(candidate, float(score)) for candidate, score in zip(candidates, scores, strict=True)]
-    return sorted(scored, key=lambda one: -one.score)
+    distinct: dict[str, Scored] = {}
+    for one in sorted(scored, key=lambda one: -one.score):
+        distinct.setdefault(one.candidate.text, one)
+    return list(distinct.values())
 
 
 def choose(scored: Sequence[Scored]) -> Extracted:
@@ -108,7 +111,7 @@ def choose_by_reader(scored: Sequence[Scored], logits: np.ndarray) -> Extracted:
 
 
 def _best(scored: Sequence[Scored], *, least: float, margin: float) -> Extracted:
-    """Quotes at most MOST_SENTENCES, without repeated texts; only `nearest` if the best one scores below `least`.
+    """Quotes at most MOST_SENTENCES; only `nearest` if the best one scores below `least`.
 
     scored: best first. margin: how far below the best one a sentence may score.
     """
@@ -117,9 +120,7 @@ def _best(scored: Sequence[Scored], *, least: float, margin: float) -> Extracted
     if scored[0].score < least:
         return Extracted(nearest=_quoted(scored[0].candidate))
     near = [one for one in scored if one.score >= scored[0].score - margin]
-    chosen = {one.candidate.text: one for one in reversed(near)}  # of equal texts, keeps the best
-    best = sorted(chosen.values(), key=lambda one: -one.score)[:MOST_SENTENCES]
-    return Extracted(tuple(_quoted(one.candidate) for one in best))
+    return Extracted(tuple(_quoted(one.candidate) for one in near[:MOST_SENTENCES]))
 
 
 def _quoted(sentence: SentenceCandidate) -> AnswerSentence:

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from peft import LoraConfig, get_peft_model
+from peft import LoraConfig, get_peft_model, set_peft_model_state_dict
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -29,11 +29,12 @@ from embedder.extensions.answer_reader import (
     HEAD_FILE,
     PairTokens,
     ReaderContract,
+    read_reader_contract,
     write_reader_contract,
 )
 from embedder.model.adapter import CONFIG_FILE, WEIGHTS_FILE
 from embedder.model.backbone import locate_model
-from embedder.model.contract import hash_files
+from embedder.model.contract import hash_files, verify_files
 from embedder.model.module_files import save_module
 from embedder.model.prefill import pad
 from embedder.model.pretrained import AutoModel
@@ -51,6 +52,8 @@ _NEIGHBOURS, _NEAREST = 12, 30  # where they come from: rows before and after th
 _PADDED = 12  # pairs that are padded to one length
 _BINARY_WEIGHT = 1.0
 _LAYERS = ["query", "key", "value", "dense"]
+# Of the names of weights. In the file the body is a part of a model with a head, as in other adapters.
+_PREFIX, _SAVED_PREFIX = "base_model.model.", "base_model.model.bert."
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,9 +197,8 @@ def save_reader(model: TrainedReader, folder: Path, *, base: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     model.body.peft_config["default"].base_model_name_or_path = BASE  # not the folder on this machine
     model.body.save_pretrained(str(folder))
-    prefix = "base_model.model."  # in the file the body is a part of a model with a head, as in other adapters
     weights = {
-        f"{prefix}bert.{name.removeprefix(prefix)}": tensor.half().contiguous()
+        f"{_SAVED_PREFIX}{name.removeprefix(_PREFIX)}": tensor.half().contiguous()
         for name, tensor in load_file(folder / WEIGHTS_FILE).items()
     }
     save_file(weights, folder / WEIGHTS_FILE)
@@ -214,8 +216,20 @@ def save_reader(model: TrainedReader, folder: Path, *, base: Path) -> None:
     write_reader_contract(folder, contract)
 
 
-def train_and_save(data: Path, folder: Path, *, steps: int, seed: int = 0) -> Path:
-    """Trains a reader on the files of `_TASKS` in `data` and saves it. Raises DataError if a file is missing."""
+def load_trained(model: TrainedReader, folder: Path) -> None:
+    """Continues from a saved reader. Raises ContractError if its files are damaged."""
+    verify_files(folder, read_reader_contract(folder).files)
+    saved = load_file(folder / WEIGHTS_FILE)
+    weights = {f"{_PREFIX}{name.removeprefix(_SAVED_PREFIX)}": tensor.float() for name, tensor in saved.items()}
+    set_peft_model_state_dict(model.body, weights)
+    model.head.load_state_dict(load_file(folder / HEAD_FILE))
+
+
+def train_and_save(data: Path, folder: Path, *, steps: int, seed: int = 0, start: Path | None = None) -> Path:
+    """Trains a reader on the files of `_TASKS` in `data` and saves it. Raises DataError if a file is missing.
+
+    start: folder of a reader whose training is continued.
+    """
     paths = {name: data / f"pairs.{name}.jsonl.gz" for name in _TASKS}
     if missing := [str(path) for path in paths.values() if not path.is_file()]:
         raise DataError(
@@ -231,6 +245,8 @@ def train_and_save(data: Path, folder: Path, *, steps: int, seed: int = 0) -> Pa
     base = locate_model(BASE)
     tokens = PairTokens(load_tokenizer(base), question_tokens=QUESTION_TOKENS, sentence_tokens=SENTENCE_TOKENS)
     model = TrainedReader(base)
+    if start is not None:
+        load_trained(model, start)
     train_reader(model, tokens, tasks, steps=steps, seed=seed)
     save_reader(model, folder, base=base)
     return folder
@@ -244,12 +260,14 @@ def main(arguments: Sequence[str]) -> int:
     )
     parser.add_argument("--data", type=Path, required=True, help="folder of training files")
     parser.add_argument("--out", type=Path, required=True, help="folder of the reader")
+    parser.add_argument("--start", type=Path, help="folder of a reader to continue from; without it, from the base")
     parser.add_argument("--steps", type=int, default=450, help="default: %(default)s")
     parser.add_argument("--seed", type=int, default=0, help="default: %(default)s")
     options = parser.parse_args(arguments)
 
     def work() -> str:
-        return f"Wrote {train_and_save(options.data, options.out, steps=options.steps, seed=options.seed)}."
+        written = train_and_save(options.data, options.out, steps=options.steps, seed=options.seed, start=options.start)
+        return f"Wrote {written}."
 
     errors = (EmbedderError, DataError, OSError)
     return run_command(work, errors=errors, stopped=f"{options.out} was not written.")

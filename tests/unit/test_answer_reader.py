@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import AutoModel
 
-from app.answers.extract import Scored, SentenceCandidate, choose_by_reader
+from app.answers.extract import Scored, SentenceCandidate, choose_by_reader, score_candidates
 from app.answers.service import AnswerService
 from app.types.answers import AnswerRequest
 from app.wiring.answer_reader import ShippedReader
@@ -30,7 +30,16 @@ from embedder.extensions.answer_reader import (
 )
 from embedder.model.backbone import locate_model
 from embedder.text.prompts import load_tokenizer
-from embedder.training.answer_reader import Task, TrainedReader, draw, main, read_task, save_reader, train_reader
+from embedder.training.answer_reader import (
+    Task,
+    TrainedReader,
+    draw,
+    load_trained,
+    main,
+    read_task,
+    save_reader,
+    train_reader,
+)
 
 # Of each question: the sentence that answers, and some of the same subject that do not.
 ASKED = {
@@ -111,6 +120,17 @@ def test_an_unsure_reader_gives_no_answer_and_a_sure_one_the_best_sentence() -> 
     assert [each.text for each in sure.sentences] == ["sentence 1"]
     assert sure.nearest is None
     assert choose_by_reader([], np.empty(0)) == ((), None)
+
+
+def test_equal_sentences_take_one_place_among_those_that_are_read() -> None:
+    texts = ["Open daily.", "Open from nine.", "Open daily."]
+    candidates = [SentenceCandidate(passage, 0, 9, text) for passage, text in enumerate(texts, start=1)]
+    cosines = np.array([0.5, 0.6, 0.9])
+    found = score_candidates("When is it open?", candidates, cosines=cosines, passage_cosines=[0.0] * 3)
+    assert [(each.candidate.passage, each.candidate.text) for each in found] == [
+        (3, "Open daily."),
+        (2, "Open from nine."),
+    ]
 
 
 class WrongReader:
@@ -195,6 +215,11 @@ def test_what_is_trained_is_what_is_loaded(task: Task, tmp_path: Path) -> None:
     assert loaded.tolist() == pytest.approx(trained.tolist(), abs=5e-3)  # half precision
     assert not np.allclose(trained, before, atol=1e-3)
     assert isinstance(model.body.get_base_model(), type(AutoModel.from_pretrained(base)))
+    continued = TrainedReader(base)
+    load_trained(continued, folder)
+    continued.eval()
+    again = continued([*tokens.of(task.questions[0], task.texts[:3])]).detach().numpy()
+    assert again.tolist() == pytest.approx(trained.tolist(), abs=5e-3)
 
 
 def test_the_command_says_which_files_are_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
