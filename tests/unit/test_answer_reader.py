@@ -36,7 +36,7 @@ from embedder.training.answer_reader import (
     draw,
     load_trained,
     main,
-    read_task,
+    read_answered,
     save_reader,
     train_reader,
 )
@@ -189,7 +189,7 @@ def test_a_pair_has_its_own_near_misses_even_where_its_question_stands_twice(tmp
         {"query": "Who owns it?", "pos": ["Ms Webb does."]},
     ]
     path.write_text("\n".join(map(json.dumps, rows)))
-    read = read_task(path, encoder=None, has_neighbours=False, most=1, rng=random.Random(0))
+    read = read_answered(path)
     assert read.questions == ["When is it open?"] * 2
     assert [[read.texts[row] for row in rows] for rows in read.near] == [
         ["It sells tea.", "It is in Leeds."],
