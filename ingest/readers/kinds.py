@@ -4,7 +4,7 @@ translate each of them."""
 from __future__ import annotations
 
 COUNTED = ("attachments", "files", "lines", "messages", "parts", "passages", "results")  # what is left out
-PLACES = ("Attachment", "Cell", "Characters", "Line", "Message", "page")  # a number follows
+PLACES = ("Attachment", "Cell", "Characters", "Line", "Message", "Row", "page")  # a number follows
 
 KINDS = (
     *("document", "text", "source code", "HTML", "PDF", "picture", "table", "JSON", "XML", "EPUB", "notebook"),

@@ -17,7 +17,7 @@ from app.types.documents import MetadataValue
 from ingest.readers.encodings import Encoding, decode_stream, encoding_of
 from ingest.readers.limits import ReadLimits
 from ingest.readers.parts import PART_CHARACTERS, Opened, Piece
-from ingest.readers.payloads import without_payloads
+from ingest.readers.payloads import Payloads
 from ingest.titles import declared_title
 
 _CONTROLS = re.compile(r"[\x01-\x07\x0e-\x1a\x1c-\x1f\x7f-\x84\x86-\x9f\ufffd]")
@@ -44,12 +44,19 @@ _HOW_TO_MEND = "Save it as UTF-8 text, or give it the suffix of its real format.
 
 def read_text(stream: BinaryIO, limits: ReadLimits, charset: str) -> Opened:
     texts = decoded(stream, charset)
-    return Opened("", texts.metadata, map(Piece, without_payloads(texts)))
+    return Opened("", texts.metadata, map(Piece, _without_payloads(texts)))
 
 
 def read_code(stream: BinaryIO, limits: ReadLimits, charset: str) -> Opened:
     texts = decoded_source(stream, charset)
-    return Opened("", texts.metadata, map(Piece, texts))
+    return Opened("", texts.metadata, map(Piece, _without_payloads(texts)))
+
+
+def _without_payloads(texts: DecodedText) -> Iterator[str]:
+    """The texts without files in base64. Adds notes about them to the metadata at the end."""
+    payloads = Payloads()
+    yield from payloads.texts(texts)
+    texts.metadata.update(payloads.skipped.metadata)
 
 
 def decoded_source(stream: BinaryIO, charset: str) -> DecodedText:
@@ -60,7 +67,7 @@ def decoded_source(stream: BinaryIO, charset: str) -> DecodedText:
 def read_signed_text(stream: BinaryIO, limits: ReadLimits, charset: str) -> Opened:
     """Opens Markdown and similar formats. The title comes from the front matter, searched in the first part."""
     read = decoded(stream, charset)
-    texts = without_payloads(read)
+    texts = _without_payloads(read)
     head: list[str] = []
     while sum(map(len, head)) < PART_CHARACTERS and (text := next(texts, None)) is not None:
         head.append(text)

@@ -6,8 +6,10 @@ from __future__ import annotations
 import base64
 import bz2
 import gzip
+import hashlib
+import json
 import lzma
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from hypothesis import given
@@ -19,7 +21,7 @@ from app.errors import DocumentError
 from app.types.texts import ExtractedText
 from ingest.readers import ReadLimits
 from ingest.readers.document import read_document
-from ingest.readers.payloads import is_payload, without_payloads
+from ingest.readers.payloads import Payloads, is_payload
 from ingest.readers.signed_files import signed_content
 
 BYTES = base64.b64encode(bytes(range(256)) * 20).decode()
@@ -163,7 +165,7 @@ class TestBytesWithinTexts:
         text = f"See data: of ![a](data:image/png;base64,{BYTES[:300]}) and data:text/x;charset=utf-8;base64,QUJD. End"
         cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=5)))
         pieces = [text[begin:end] for begin, end in zip([0, *cuts], [*cuts, len(text)], strict=True)]
-        assert "".join(without_payloads(pieces)) == (
+        assert "".join(Payloads().texts(pieces)) == (
             "See data: of ![a](data:image/png;base64,) and data:text/x;charset=utf-8;base64,. End"
         )
 
@@ -178,6 +180,57 @@ class TestBytesWithinTexts:
         for value in (picture, f"data:image/png;base64,{picture}"):
             found = read(f"<a><name>Pump</name><photo>{value}</photo></a>", "a.xml")
             assert (found.text, dict(found.metadata)) == ("name: Pump", {})
+
+    LINED = "\n".join("  " + BYTES[at : at + 64] for at in range(0, len(BYTES), 64))
+
+    CASES: ClassVar = {
+        "a.json": (f'{{"name": "Pump", "annex": {{"data": "{BYTES}"}}}}', "name: Pump", "annex.data"),
+        "a.jsonl": (f'{{"a": "One"}}\n{{"a": "Two", "x": ["{BYTES}"]}}', "a: One\n\na: Two", "Line 2"),
+        "a.csv": (f"name,annex\nPump,{BYTES}\n", "name: Pump\n\nNo values: annex", "Row 2"),
+        "a.yaml": (f"a: 1\nb: !!binary |\n{LINED}\nc: 2\n", "a: 1\nb: !!binary |\nc: 2\n", "Line 3"),
+        "b.yaml": (f"a: 1\nb: {BYTES}\n", "a: 1\nb: \n", "Line 2"),
+        "a.txt": (f"- BEGIN X -\n{LINED}\n- END X -\n", "- BEGIN X -\n- END X -\n", "Line 2"),
+        "a.md": (f"[a](data:application/pdf;base64,{BYTES}).", "[a](data:application/pdf;base64,).", "Line 1"),
+        "a.py": (f'A = (\n  "{BYTES[:76]}"\n  "{BYTES[76:152]}"\n  "{BYTES[152:228]}"\n)\n', "A = (\n)\n", "Line 2"),
+    }
+
+    @pytest.mark.parametrize("name", CASES)
+    def test_every_format_notes_a_file(self, name):
+        data, shown, place = self.CASES[name]
+        found = read(data, name)
+        assert found.text == shown
+        assert (found.metadata["skipped_parts"], found.metadata["skipped"]) == (
+            1,
+            f"{place}: It holds a file in base64.",
+        )
+
+    def test_a_file_in_the_output_of_a_notebook(self):
+        cells = [{"cell_type": "code", "source": "show()", "outputs": [{"data": {"text/plain": f"b'{BYTES}'"}}]}]
+        found = read(json.dumps({"cells": cells}), "a.ipynb")
+        assert found.text == "show()\n\nb''"
+        assert found.metadata["skipped"] == "Cell 1: It holds a file in base64."
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "".join(f"{hashlib.sha256(bytes([n])).hexdigest()}  a.txt\n" for n in range(30)),
+            "".join(base64.b64encode(hashlib.sha256(bytes([n])).digest()).decode() + "\n" for n in range(30)),  # keys
+            f"See https://x.org/?q={BYTES[:300].replace('/', 'a')} there.",
+            f"{BYTES[:64]}\nSeen\n",
+        ],
+    )
+    def test_what_people_wrote_line_by_line_stays(self, text):
+        found = read(text, "a.txt")
+        assert (found.text, "skipped" in found.metadata) == (text, False)
+
+    @given(st.data())
+    def test_lines_of_base64_however_the_text_arrives(self, data):
+        text = f"One\n{self.LINED}\nSeen\n" + "x" * 50 + f"\nTwo {BYTES}.\n"
+        cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=5)))
+        pieces = [text[begin:end] for begin, end in zip([0, *cuts], [*cuts, len(text)], strict=True)]
+        payloads = Payloads()
+        assert "".join(payloads.texts(pieces)) == "One\nSeen\n" + "x" * 50 + "\nTwo .\n"
+        assert payloads.skipped.reasons == "\n".join(f"Line {at}: It holds a file in base64." for at in (2, 111))
 
     @pytest.mark.parametrize(
         "text",
