@@ -8,17 +8,13 @@ import codecs
 import email
 import email.policy
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
-from email.errors import HeaderParseError
-from email.header import decode_header
 from email.message import EmailMessage
-from email.utils import parsedate_to_datetime
 from itertools import takewhile
 from typing import Any, cast
 
 from app.errors import DocumentError
-from app.types.documents import MetadataValue
 from app.types.texts import ExtractedText
 from ingest.readers.encodings import unmarked_utf16
 from ingest.readers.errors import parser_errors
@@ -26,6 +22,14 @@ from ingest.readers.html import read_html
 from ingest.readers.limits import ReadLimits
 from ingest.readers.media_types import SIGNED, known_type
 from ingest.readers.members import Members, ReadMember
+from ingest.readers.message_parts import (
+    SHOWN_HEADERS,
+    Attachment,
+    decoded_bytes,
+    decoded_words,
+    message_text,
+    shown_alternatives,
+)
 from ingest.readers.signed_files import signed_content
 from ingest.readers.text import clean_text, decode_text
 
@@ -37,7 +41,6 @@ _MESSAGE_START = re.compile(
 )
 _ENVELOPE_TIME = re.compile(rb"\d{1,2}:\d\d")
 _QUOTED_FROM = re.compile(rb"^>(>*From )", re.MULTILINE)
-_ENCODED_WORDS = re.compile(r"(=\?[^?\s]+\?[BbQq]\?[^?\s]*\?=)\s+(?==\?[^?\s]+\?[BbQq]\?[^?\s]*\?=)")
 _ESCAPED_BYTES = re.compile("[\\udc80-\\udcff]")  # non-ASCII header bytes, as the parser keeps them
 _MAX_HEADER = 1_000
 _LONGEST_RAW = 20_000
@@ -63,12 +66,7 @@ _UUENCODED = re.compile(
     r"^begin [0-7]{3,4} (?P<name>[^\n]+)\n(?P<lines>(?:[!-`][ -`]*\n)+?)(?:[ `]*\n)?end[ \t]*$", re.MULTILINE
 )
 _BASE64_LINE = re.compile(r"\s*+[A-Za-z0-9+/]*+={0,2}\s*+")
-_WORD = re.compile(r"\w{3,}")
-_WORD_SIGN = re.compile(r"\w")
-_ADDRESS = re.compile(r"<?\bhttps?://\S+")  # which plain text spells out, and HTML has behind a link
-_OTHER_WORDS = 0.4  # least share of other words in an alternative; with fewer it differs only in layout
 _WITH_PARAMETERS = ("content-type", "content-disposition")
-_SHOWN_HEADERS = ("From", "Reply-To", "To", "Cc", "Bcc", "Date")
 
 
 def read_message(data: bytes, limits: ReadLimits, read_member: ReadMember) -> ExtractedText:
@@ -76,7 +74,7 @@ def read_message(data: bytes, limits: ReadLimits, read_member: ReadMember) -> Ex
     message = parse_message(data)
     if not message.keys():
         raise DocumentError("This is not a mail message: it has no header. Save it again as .eml in a mail program.")
-    headers = {name: value for name in (*_SHOWN_HEADERS, "Subject") if (value := _header(message, name))}
+    headers = {name: value for name in (*SHOWN_HEADERS, "Subject") if (value := _header(message, name))}
     return message_text(headers, _parts(message), limits, read_member, media_type="message/rfc822")
 
 
@@ -134,47 +132,6 @@ def _is_utf16(data: bytes) -> bool:
     )
 
 
-def message_text(
-    headers: dict[str, str],
-    parts: Iterator[str | Attachment],
-    limits: ReadLimits,
-    read_member: ReadMember,
-    *,
-    media_type: str,
-) -> ExtractedText:
-    """Builds the text of a message from headers, body texts and attachments. Attachments follow all texts.
-
-    Raises DocumentError for a message without subject, text and readable attachment.
-    """
-    members = Members("message", "attachments", limits, read_member, level=2)
-    subject = headers.get("Subject", "")
-    if subject:
-        members.write(f"# {subject}", level=1)
-    if head := [f"{name}: {headers[name]}" for name in _SHOWN_HEADERS if headers.get(name)]:
-        members.write("\n".join(head))
-    has_text, attachments = False, []
-    for part in parts:
-        if isinstance(part, str):
-            members.write(part)
-            has_text = True
-        else:
-            attachments.append(part)
-    for attachment in attachments:
-        members.add(
-            attachment.name,
-            lambda _, payload=attachment.payload: payload,  # type: ignore[misc]
-            media_type=attachment.media_type,
-        )
-    if not (subject or has_text or members.read_count):
-        raise DocumentError(
-            f"This message is empty: it has no subject, no body and no attachment that can be read.{members.reasons}"
-        )
-    metadata = _metadata(headers)
-    if members.has_any:
-        metadata.update(members.metadata)
-    return ExtractedText(members.text, subject, media_type, metadata, marks=members.marks, cells=members.cells)
-
-
 def read_mailbox(data: bytes, limits: ReadLimits, read_member: ReadMember) -> ExtractedText:
     """An mbox file: each message under a heading. Raises DocumentError without a `From ` line at its start."""
     data = data.removeprefix(codecs.BOM_UTF8)
@@ -192,11 +149,6 @@ def read_mailbox(data: bytes, limits: ReadLimits, read_member: ReadMember) -> Ex
     )
 
 
-class Attachment:
-    def __init__(self, name: str, media_type: str, payload: bytes) -> None:
-        self.name, self.media_type, self.payload = name, media_type, payload
-
-
 def _header(message: EmailMessage, name: str) -> str:
     raw = str(next((raw for key, raw in message.raw_items() if key.lower() == name.lower()), ""))
     if len(raw) > _LONGEST_RAW:  # the email parser would take seconds
@@ -208,27 +160,6 @@ def _header(message: EmailMessage, name: str) -> str:
     if "=?" in raw or "\ufffd" in value or _ESCAPED_BYTES.search(raw):
         value = decoded_words(raw) or value
     return " ".join(clean_text(value).split())[:_MAX_HEADER]
-
-
-def decoded_words(raw: str) -> str:
-    """Decodes encoded words (RFC 2047): drops blanks between two, and joins their bytes first, as both may share a
-    character."""
-    joined: list[tuple[bytes, str]] = []
-    try:
-        words = decode_header(_ENCODED_WORDS.sub(r"\1 ", raw))
-    except (HeaderParseError, ValueError):
-        return ""
-    for word, charset in words:
-        data = word.encode("utf-8", "surrogateescape") if isinstance(word, str) else word
-        if joined and charset and joined[-1][1] == charset:
-            joined[-1] = joined[-1][0] + data, charset
-        else:
-            joined.append((data, charset or ""))
-    return "".join(_decoded(data, charset) for data, charset in joined)
-
-
-def _decoded(data: bytes, charset: str) -> str:
-    return decode_text(data, charset).text if data else ""
 
 
 def _parts(message: EmailMessage) -> Iterator[str | Attachment]:
@@ -254,26 +185,6 @@ def _children(part: EmailMessage) -> list[EmailMessage]:
     if part.get_content_maintype() != "multipart" or not part.is_multipart():
         return []
     return [child for child in part.iter_parts() if isinstance(child, EmailMessage)]
-
-
-def shown_alternatives(forms: Sequence[str]) -> list[int]:
-    """Which of the forms of one text are shown, best first. Mail programs show the last one.
-
-    The first form that is not blank, usually plain text, or the last, if the first lacks words of it. And others with
-    at least 40 % other words: one of them may only say that an HTML viewer is needed."""
-    texts = [(at, text) for at, form in enumerate(forms) if _WORD_SIGN.search(text := form.lower())]
-    if not texts:
-        return []
-    if set(_WORD.findall(texts[-1][1])) - set(_WORD.findall(texts[0][1])):
-        texts.reverse()
-    shown: list[int] = []
-    known: set[str] = set()
-    for at, text in texts:
-        words = set(_WORD.findall(_ADDRESS.sub(" ", text)))
-        if not shown or len(words - known) > _OTHER_WORDS * len(words):
-            shown.append(at)
-            known |= words
-    return shown
 
 
 def _texts_in(part: EmailMessage) -> str:
@@ -379,7 +290,7 @@ def _text_of(part: EmailMessage) -> str:
             return read_html(payload, ReadLimits(), charset).text
         except DocumentError:
             return ""
-    text = _decoded(payload, charset)
+    text = decoded_bytes(payload, charset)
     if str(part.get_param("format", "")).lower() == "flowed":
         text = _unflowed(text, is_spaced=str(part.get_param("delsp", "")).lower() == "yes")
     return text
@@ -425,13 +336,3 @@ def _unflowed(text: str, *, is_spaced: bool) -> str:
         if is_soft and is_spaced:
             lines[-1][-1] = lines[-1][-1][:-1]
     return "\n".join("".join(pieces).rstrip() for pieces in lines)
-
-
-def _metadata(headers: dict[str, str]) -> dict[str, MetadataValue]:
-    metadata: dict[str, MetadataValue] = {}
-    for name in ("From", "To", "Subject"):
-        if value := headers.get(name):
-            metadata[name.lower()] = value
-    with suppress(ValueError):  # no date, or none that can be understood
-        metadata["date"] = parsedate_to_datetime(headers.get("Date", "")).isoformat()
-    return metadata
