@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from contextlib import suppress
 from email.message import EmailMessage
-from itertools import takewhile
+from itertools import chain, takewhile
 from typing import Any, cast
 
 from app.errors import DocumentError
@@ -32,6 +32,8 @@ from ingest.readers.message_parts import (
 )
 from ingest.readers.signed_files import signed_content
 from ingest.readers.text import clean_text, decode_text
+from ingest.readers.tnef import SIGNATURE as TNEF_SIGNATURE
+from ingest.readers.tnef import packed_parts
 
 # A message starts at such a line if a header follows: after an empty line, or with the time of an envelope after any.
 # Other lines that begin with `From ` are text, which not every program quotes.
@@ -75,7 +77,9 @@ def read_message(data: bytes, limits: ReadLimits, read_member: ReadMember) -> Ex
     if not message.keys():
         raise DocumentError("This is not a mail message: it has no header. Save it again as .eml in a mail program.")
     headers = {name: value for name in (*SHOWN_HEADERS, "Subject") if (value := _header(message, name))}
-    return message_text(headers, _parts(message), limits, read_member, media_type="message/rfc822")
+    return message_text(
+        headers, iter(_unpacked(list(_parts(message)), limits)), limits, read_member, media_type="message/rfc822"
+    )
 
 
 class _ShortHeaders(email.policy.EmailPolicy):
@@ -160,6 +164,22 @@ def _header(message: EmailMessage, name: str) -> str:
     if "=?" in raw or "\ufffd" in value or _ESCAPED_BYTES.search(raw):
         value = decoded_words(raw) or value
     return " ".join(clean_text(value).split())[:_MAX_HEADER]
+
+
+def _unpacked(parts: list[str | Attachment], limits: ReadLimits) -> list[str | Attachment]:
+    """The parts with those that Outlook packed into winmail.dat. Its text is another version of the body."""
+    for at, part in enumerate(parts):
+        if isinstance(part, str) or not part.payload.startswith(TNEF_SIGNATURE):
+            continue
+        try:
+            packed = list(packed_parts(part.payload, limits))
+        except parser_errors():  # its reader reports what is wrong
+            continue
+        forms = [[each for each in some if isinstance(each, str)] for some in (parts, packed)]
+        shown = shown_alternatives(["\n".join(form) for form in forms])
+        files = [each for each in (*parts[:at], *packed, *parts[at + 1 :]) if isinstance(each, Attachment)]
+        return [*chain.from_iterable(forms[form] for form in shown), *files]
+    return parts
 
 
 def _parts(message: EmailMessage) -> Iterator[str | Attachment]:

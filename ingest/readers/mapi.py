@@ -20,8 +20,8 @@ from ingest.readers.limits import ReadLimits
 from ingest.readers.message_parts import Attachment, decoded_words, shown_alternatives
 from ingest.readers.rtf import read_rtf
 
-BINARY, _WIDE, _NARROW, OBJECT = 0x0102, 0x001F, 0x001E, 0x000D  # kinds of properties: bytes, texts in UTF-16, 8-bit
-# texts, a file or message of another program
+# Kinds of properties: bytes, texts in UTF-16, 8-bit texts, a file or message of a program.
+BINARY, WIDE, NARROW, OBJECT = 0x0102, 0x001F, 0x001E, 0x000D
 # Properties that are read ([MS-OXPROPS]).
 _RICH_TEXT = 0x1009
 # [MS-OXRTFCP] 2.1.3: the two signatures, and the initial content of the window of 4,096 bytes.
@@ -35,6 +35,7 @@ _BEGIN = (
 )
 BODY, _PAGE, SUBJECT, _HEADERS, _NAME = 0x1000, 0x1013, 0x0037, 0x007D, 0x3001
 _SENDERS = ((0x0C1A, 0x5D01, 0x0C1F), (0x0042, 0x5D02, 0x0065))  # name, SMTP address, other address
+SENDER = _SENDERS[0][0], _SENDERS[0][2]
 SENT, RECEIVED = 0x0039, 0x0E06
 _ADDRESSES = (0x39FE, 0x3003)
 _RECIPIENT_KIND = 0x0C15
@@ -69,9 +70,9 @@ class Properties:
 
     def text(self, number: int) -> str:
         """Decodes a text. Detects the encoding of an 8-bit text that the declared encodings do not fit."""
-        if wide := self.bytes_of(number, _WIDE):
+        if wide := self.bytes_of(number, WIDE):
             return wide.decode("utf-16-le", "replace").rstrip("\0")
-        narrow = self.bytes_of(number, _NARROW).rstrip(b"\0")
+        narrow = self.bytes_of(number, NARROW).rstrip(b"\0")
         labels = self.labels[::-1] if number in (BODY, _PAGE) else self.labels
         return narrow.decode(encoding_of(io.BytesIO(narrow), *labels).codec, "replace")
 
@@ -142,7 +143,7 @@ def parts_of(item: MessageItem, limits: ReadLimits) -> Iterator[str | Attachment
     yield from (texts[at] for at in shown_alternatives(texts))
     if not any(texts) and (packed := message.bytes_of(_RICH_TEXT)):
         try:
-            yield read_rtf(unpack_rich_text(packed, limits.max_expanded_bytes), limits).text
+            yield read_rtf(unpack_rich_text(packed, limits.max_expanded_bytes), limits).text.strip()
         except DocumentError:
             raise
         except ValueError:

@@ -16,6 +16,7 @@ PPTX = "application/vnd.openxmlformats-officedocument.presentationml.presentatio
 VISIO = "application/vnd.ms-visio.drawing"
 EPUB = "application/epub+zip"
 MESSAGE, MAILBOX, OUTLOOK = "message/rfc822", "application/mbox", "application/vnd.ms-outlook"
+TNEF = "application/ms-tnef"  # a message with its attachments, packed by Outlook
 PLAIN, HTML, XML, JSON, CSV = "text/plain", "text/html", "application/xml", "application/json", "text/csv"
 NOTEBOOK, MANUAL = "application/x-ipynb+json", "text/troff"
 ZIP, TAR = "application/zip", "application/x-tar"
@@ -125,6 +126,7 @@ SUFFIXES = {
     ".mht": MESSAGE,
     ".mhtml": MESSAGE,
     ".msg": OUTLOOK,
+    ".tnef": TNEF,
     ".mbox": MAILBOX,
     ".ics": CALENDAR,
     ".vcf": CONTACTS,
@@ -153,6 +155,7 @@ _ALIASES = {
     "application/csv": CSV,
     **dict.fromkeys(("application/x-gzip", "application/x-bzip2", "application/x-xz"), COMPRESSED),
     "application/x-pkcs7-mime": SIGNED,
+    "application/vnd.ms-tnef": TNEF,
     "application/ics": CALENDAR,
     **dict.fromkeys(("text/x-vcard", "text/directory"), CONTACTS),
     "application/jsonl": "application/x-ndjson",

@@ -9,6 +9,8 @@ import gzip
 import hashlib
 import json
 import lzma
+import struct
+from contextlib import suppress
 from typing import Any, ClassVar
 
 import pytest
@@ -524,11 +526,95 @@ class TestMail:
         assert found.text == "# S\n\nFrom: a@x.org\n\nSeen."
 
 
+def attribute(number: int, content: bytes, level: int = 1) -> bytes:
+    return struct.pack("<BII", level, number, len(content)) + content + struct.pack("<H", sum(content) & 0xFFFF)
+
+
+def mapi(*properties: tuple[int, int, bytes]) -> bytes:
+    """A list of properties: number, kind, value."""
+    data = struct.pack("<I", len(properties))
+    for number, kind, value in properties:
+        data += struct.pack("<HH", kind, number)
+        if number >= 0x8000:
+            name = "Own".encode("utf-16-le")
+            data += bytes(16) + struct.pack("<II", 1, len(name)) + name + bytes(-len(name) % 4)
+        data += struct.pack("<II", 1, len(value)) if kind in (0x1E, 0x1F, 0x102, 0x0D) else b""
+        data += value + bytes(-len(value) % 4)
+    return data
+
+
+def tnef(*attributes: bytes) -> bytes:
+    return b"\x78\x9f\x3e\x22\x01\0" + b"".join(attributes)
+
+
+WIDE, BINARY, LONG, OBJECT = 0x1F, 0x102, 0x03, 0x0D
+
+
+def wide(text: str) -> bytes:
+    return text.encode("utf-16-le") + b"\0\0"
+
+
+class TestMessagesPackedByOutlook:
+    RICH = rb"{\rtf1\ansi The pump of M\'fcller.}"
+    ATTACHED = (attribute(0x00069002, bytes(14), 2), attribute(0x0006800F, b"City,River\nParis,Seine\n", 2))
+    PACKED = tnef(
+        attribute(0x00069007, struct.pack("<II", 1252, 0)),
+        attribute(0x00018004, b"Pumps\0"),
+        attribute(0x00008000, struct.pack("<4H", 4, 26, 4, 13) + b"Ann\0SMTP:a@x.org\0"),
+        attribute(0x00038005, struct.pack("<7H", 2026, 1, 5, 9, 30, 0, 1)),
+        attribute(0x00069004, struct.pack("<I", 1) + mapi((0x3001, WIDE, wide("Jörg")), (0x0C15, LONG, b"\2\0\0\0"))),
+        attribute(0x00069003, mapi(
+            (0x8001, WIDE, wide("unseen")), (0x0017, LONG, bytes(4)),
+            (0x1009, BINARY, struct.pack("<II4sI", len(RICH) + 12, len(RICH), b"MELA", 0) + RICH),
+        )),
+        *ATTACHED,
+        attribute(0x00018010, b"a.csv\0", 2),
+    )  # fmt: skip
+
+    @pytest.mark.parametrize("name", ["winmail.dat", "a", "a.tnef"])
+    def test_body_people_and_attachments(self, name):
+        found = read(self.PACKED, name)
+        assert found.text == (
+            '# Pumps\n\nFrom: "Ann" <a@x.org>\nCc: Jörg\nDate: Mon, 05 Jan 2026 09:30:00 +0000\n\n'
+            "The pump of Müller.\n\n# a.csv\n\nCity: Paris; River: Seine"
+        )
+        assert (found.title, found.media_type) == ("Pumps", "application/ms-tnef")
+
+    @pytest.mark.parametrize(
+        ("body", "shown"),
+        [
+            ("The pump of M=FCller.", "The pump of Müller."),
+            ("See the attachment.", "The pump of Müller.\n\nSee the attachment."),
+        ],
+    )
+    def test_in_a_message_it_is_a_version_of_the_body(self, body, shown):
+        mail = (
+            f"From: a@x.org\nSubject: S\nContent-Type: multipart/mixed; boundary=b\n\n--b\n"
+            f"Content-Type: text/plain; charset=latin1\nContent-Transfer-Encoding: quoted-printable\n\n{body}\n\n--b\n"
+            "Content-Type: application/ms-tnef; name=winmail.dat\nContent-Transfer-Encoding: base64\n\n"
+            f"{base64.encodebytes(self.PACKED).decode()}\n--b--\n"
+        )
+        found = read(mail, "a.eml")
+        assert found.text == f"# S\n\nFrom: a@x.org\n\n{shown}\n\n# a.csv\n\nCity: Paris; River: Seine"
+        assert found.metadata["attachments"] == 1
+
+    def test_a_message_attached_to_one(self):
+        interface = bytes.fromhex("0703020000000000c000000000000046")
+        inner = mapi((0x3704, WIDE, wide("inner.msg")), (0x3701, OBJECT, interface + self.PACKED))
+        found = read(tnef(attribute(0x0002800C, b"Outer"), attribute(0x00069005, inner, 2)), "winmail.dat")
+        assert found.text.startswith("Outer\n\n# inner.msg\n\n# Pumps")
+        assert found.text.endswith("# a.csv\n\nCity: Paris; River: Seine")
+
+    @given(st.binary(max_size=40), st.integers(6, 700))
+    def test_a_damaged_one_is_read_or_refused(self, noise, at):
+        with suppress(DocumentError):
+            read(self.PACKED[:at] + noise + self.PACKED[at + len(noise) :], "winmail.dat")
+
+
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
         (b"\x28\xb5\x2f\xfd" + bytes(20), "compressed with Zstandard"),
-        (b"\x78\x9f\x3e\x22" + bytes(20), "TNEF"),
         (b"-----BEGIN PGP MESSAGE-----\n\nhQ", "encrypted"),
         (cms(ENVELOPED, b"x"), "encrypted"),
         (cms(ENVELOPED, b"words " * 999), "encrypted"),
