@@ -43,6 +43,7 @@ from ingest.readers.media_types import (
     XLS,
     XLSX,
     XML,
+    XPS,
     ZIP,
     known_type,
     missing_extra_reason,
@@ -153,6 +154,7 @@ _SIGNED = {
         COMPRESSED,
         SIGNED,
         VISIO,
+        XPS,
         *PICTURES,
     ),
 }
@@ -269,10 +271,6 @@ def _drawing_reason() -> str:
     return "it is a drawing of Windows; save it as PDF or PNG"
 
 
-def _xps_reason() -> str:
-    return "it is an XPS document; save it as PDF"
-
-
 def _pages_reason() -> str:
     return "it is a Pages, Numbers or Keynote document; export it as PDF or for Office"
 
@@ -319,7 +317,7 @@ def _zipped(stream: BinaryIO, expected: str) -> str:
     if any(name.endswith(".iwa") for name in names):
         raise _refused(_pages_reason())
     if any(name.lower().endswith(".fpage") for name in names):
-        raise _refused(_xps_reason())
+        return XPS
     if types:
         if "sheet.binary" in types:
             return XLS  # xlsb, which the reader of xls handles, too

@@ -14,6 +14,7 @@ DOCX = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
 XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 PPTX = "application/vnd.openxmlformats-officedocument.presentationml.presentation"
 VISIO = "application/vnd.ms-visio.drawing"
+XPS = "application/vnd.ms-xpsdocument"
 EPUB = "application/epub+zip"
 MESSAGE, MAILBOX, OUTLOOK = "message/rfc822", "application/mbox", "application/vnd.ms-outlook"
 TNEF = "application/ms-tnef"  # a message with its attachments, packed by Outlook
@@ -112,6 +113,7 @@ SUFFIXES = {
     ".webp": "image/webp",
     **OFFICE_SUFFIXES,
     **dict.fromkeys((".vsdx", ".vsdm"), VISIO),
+    **dict.fromkeys((".xps", ".oxps"), XPS),
     ".csv": CSV,
     ".tsv": "text/tab-separated-values",
     ".json": JSON,
@@ -156,6 +158,7 @@ _ALIASES = {
     **dict.fromkeys(("application/x-gzip", "application/x-bzip2", "application/x-xz"), COMPRESSED),
     "application/x-pkcs7-mime": SIGNED,
     "application/vnd.ms-tnef": TNEF,
+    "application/oxps": XPS,
     "application/ics": CALENDAR,
     **dict.fromkeys(("text/x-vcard", "text/directory"), CONTACTS),
     "application/jsonl": "application/x-ndjson",

@@ -214,7 +214,8 @@ class _Scanner:
 def _ticks(content: bytes) -> bytes:
     """A date of before properties as one of a property: tenths of microseconds since 1601."""
     try:
-        date = datetime(*struct.unpack_from("<6H", content), tzinfo=UTC)
+        year, month, day, hour, minute, second = struct.unpack_from("<6H", content)
+        date = datetime(year, month, day, hour, minute, second, tzinfo=UTC)
     except (ValueError, struct.error):
         return bytes(8)
     return struct.pack("<Q", max(0, int((date - EPOCH).total_seconds())) * 10**7)

@@ -7,13 +7,17 @@ import base64
 import bz2
 import gzip
 import hashlib
+import io
 import json
 import lzma
 import struct
 from contextlib import suppress
 from typing import Any, ClassVar
+from xml.sax.saxutils import quoteattr
 
 import pytest
+from fontTools.fontBuilder import FontBuilder
+from fontTools.pens.ttGlyphPen import TTGlyphPen
 from hypothesis import given
 from hypothesis import strategies as st
 from other_office_samples import content, p
@@ -388,6 +392,96 @@ class TestVisio:
         assert "visio/pages/page1.xml" in str(found.metadata["skipped"])
 
 
+def glyphs(x: float, y: float, text: str, *, size: float = 12, more: str = "") -> str:
+    return f'<Glyphs OriginX="{x}" OriginY="{y}" FontRenderingEmSize="{size}" UnicodeString="{text}" {more}/>'
+
+
+def xps(*pages: str, files: dict[str, str | bytes] | None = None) -> bytes:
+    """`pages`: what is drawn on each. Written in UTF-16, as Windows does."""
+    space = "http://schemas.microsoft.com/xps/2005/06"
+    contents = "".join(f'<PageContent Source="Pages/{at}.fpage"/>' for at in range(1, len(pages) + 1))
+    parts: dict[str, str | bytes] = {
+        "[Content_Types].xml": "<Types/>",
+        "_rels/.rels": links((f"{space}/fixedrepresentation", "/FixedDocSeq.fdseq")),
+        "FixedDocSeq.fdseq": f'<FixedDocumentSequence xmlns="{space}"><DocumentReference '
+        'Source="/Documents/1/FixedDoc.fdoc"/></FixedDocumentSequence>',
+        "Documents/1/FixedDoc.fdoc": f'<FixedDocument xmlns="{space}">{contents}</FixedDocument>',
+    }
+    for at, page in enumerate(pages, 1):
+        drawn = f'<FixedPage xmlns="{space}" Width="816" Height="1056">{page}</FixedPage>'
+        parts[f"Documents/1/Pages/{at}.fpage"] = drawn.encode("utf-16")
+    return zip_of(parts | (files or {}))
+
+
+class TestXps:
+    @pytest.mark.parametrize("name", ["a.xps", "a.oxps", "a"])
+    def test_texts_in_reading_order(self, name):
+        # Two columns, drawn line by line, in a canvas that is scaled.
+        columns = [f"The {side} column has line {at} of its long text" for side in ("left", "right") for at in range(6)]
+        drawn = "".join(
+            glyphs(40, 40 + 14 * at, columns[at]) + glyphs(360, 40 + 14 * at, columns[6 + at]) for at in range(6)
+        )
+        page = f'<Canvas RenderTransform="1.05,0,0,1.05,9,9">{drawn}</Canvas>'
+        found = read(xps(page, glyphs(40, 40, "{}Next page")), name)
+        assert " ".join(found.text.split()) == " ".join([*columns, "Next page"])
+        assert found.text.index("Next") in range(found.page_starts[1], found.page_starts[1] + 2)
+        assert found.metadata["pages"] == 2
+
+    def test_runs_of_one_word_are_one(self):
+        widths = "Indices=',50;,50;,50'"
+        page = (
+            glyphs(40, 40, "val", more=widths)
+            + glyphs(58, 40, "ves ", more="Fill='#FF00FF00' " + widths)
+            + glyphs(82, 40, "10", more="Indices=',50;,50'")
+            + glyphs(94, 35, "6", size=7)
+            + glyphs(120, 40, "unseen", more="Fill='#00000000'")
+            + f"<Canvas Opacity='0'>{glyphs(40, 80, 'unseen')}</Canvas>"
+        )
+        assert read(xps(page), "a.xps").text == "valves 10⁶"
+
+    def test_widths_and_letters_of_a_hidden_font(self):
+        guid = "00112233-4455-6677-8899-AABBCCDDEEFF"
+        key = bytes.fromhex(guid.replace("-", ""))[::-1]
+        font = font_of({"A": 1000, "B": 200})
+        hidden = bytes(byte ^ key[at % 16] for at, byte in enumerate(font[:32])) + font[32:]
+        uri = f"FontUri='/Resources/{guid}.odttf'"
+        page = glyphs(40, 40, "AB", size=100, more=uri) + glyphs(160.5, 40, "A", size=100, more=uri)
+        page += f"<Glyphs OriginX='40' OriginY='300' FontRenderingEmSize='12' Indices='2;1' {uri}/>"
+        assert read(xps(page, files={f"Resources/{guid}.odttf": hidden}), "a.xps").text.split() == ["ABA", "BA"]
+
+    def test_what_is_not_read_is_told(self):
+        picture = "<Path><Path.Fill><ImageBrush ImageSource='/a.png'/></Path.Fill></Path>"
+        found = read(xps(glyphs(40, 40, "Seen"), picture, "<"), "a.xps")
+        assert found.text.strip() == "Seen"
+        assert found.metadata["unread_pages"] == "2"
+        assert "Documents/1/Pages/3.fpage" in str(found.metadata["skipped"])
+        with pytest.raises(DocumentError, match="no text on its pages"):
+            read(xps(picture), "a.xps")
+
+    @given(st.text("(:),;0123456789.-", max_size=30), st.text(max_size=20))
+    def test_any_widths_are_read(self, indices, text):
+        page = "<Glyphs OriginX='1' OriginY='1' FontRenderingEmSize='9' Indices=" + quoteattr(indices)
+        shown = "".join(filter(str.isprintable, text)) or "a"
+        with suppress(DocumentError):
+            read(xps(f"{page} UnicodeString={quoteattr(shown)}/>"), "a.xps")
+
+
+def font_of(widths: dict[str, int]) -> bytes:
+    glyph = TTGlyphPen(None).glyph()
+    builder = FontBuilder(1000, isTTF=True)
+    builder.setupGlyphOrder([".notdef", *widths])
+    builder.setupCharacterMap({ord(letter): letter for letter in widths})
+    builder.setupGlyf(dict.fromkeys([".notdef", *widths], glyph))
+    builder.setupHorizontalMetrics({".notdef": (500, 0)} | {letter: (width, 0) for letter, width in widths.items()})
+    builder.setupHorizontalHeader(ascent=800, descent=-200)
+    builder.setupNameTable({"familyName": "Test"})
+    builder.setupOS2()
+    builder.setupPost()
+    saved = io.BytesIO()
+    builder.save(saved)
+    return saved.getvalue()
+
+
 class TestSubtitlesAndLyrics:
     SCRIPT = (
         "[Script Info]\nTitle: Film\n\n[V4+ Styles]\nFormat: Name, Fontname\n\n[Events]\n"
@@ -620,7 +714,6 @@ class TestMessagesPackedByOutlook:
         (cms(ENVELOPED, b"words " * 999), "encrypted"),
         (b"\xd7\xcd\xc6\x9a" + bytes(20), "drawing of Windows"),
         (b"\x01\x00\x00\x00l\x00\x00\x00".ljust(40, b"\x05") + b" EMF" + bytes(20), "drawing of Windows"),
-        (zip_of({"[Content_Types].xml": "<Types/>", "Documents/1/Pages/1.fpage": "<FixedPage/>"}), "XPS"),
         (b"RIFF\x00\x10\x00\x00WAVEfmt " + bytes(20), "audio or video"),
         (b"AC1015" + bytes(20), "AutoCAD"),
         (b"ITSF\x03" + bytes(20), "CHM"),
