@@ -35,6 +35,7 @@ UNSEEN = (
     "compound_files",
     "doc_lists",
     "embedded_objects",
+    "iwa",
     "mapi",
     "messages",
 )  # readers whose messages only other modules see

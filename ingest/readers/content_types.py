@@ -23,6 +23,7 @@ from ingest.readers.media_types import (
     DOCX,
     EPUB,
     HTML,
+    IWORK,
     MAILBOX,
     MANUAL,
     MESSAGE,
@@ -154,6 +155,7 @@ _SIGNED = {
         COMPRESSED,
         SIGNED,
         VISIO,
+        IWORK,
         XPS,
         *PICTURES,
     ),
@@ -271,10 +273,6 @@ def _drawing_reason() -> str:
     return "it is a drawing of Windows; save it as PDF or PNG"
 
 
-def _pages_reason() -> str:
-    return "it is a Pages, Numbers or Keynote document; export it as PDF or for Office"
-
-
 def _refused(reason: str) -> DocumentError:
     return DocumentError(f"This file cannot be read: {reason}.")
 
@@ -314,8 +312,8 @@ def _zipped(stream: BinaryIO, expected: str) -> str:
         return expected
     if "META-INF/container.xml" in names:
         return EPUB
-    if any(name.endswith(".iwa") for name in names):
-        raise _refused(_pages_reason())
+    if _is_iwork(names):
+        return IWORK
     if any(name.lower().endswith(".fpage") for name in names):
         return XPS
     if types:
@@ -327,6 +325,16 @@ def _zipped(stream: BinaryIO, expected: str) -> str:
                 return media_type
         return expected if expected in _SIGNED and expected != PDF else ZIP
     return ZIP
+
+
+def _is_iwork(names: Iterable[str]) -> bool:
+    """Whether it is a document of Pages, Numbers or Keynote: since 2013, or of before, in XML."""
+    names = set(names)
+    folders = tuple(f"{suffix}/Index.zip" for suffix in (".pages", ".numbers", ".key"))
+    if any(name.endswith((".iwa", ".iwph", *folders)) for name in names):
+        return True
+    has_index = bool(names & {"index.xml", "index.apxl", "Index.zip"})
+    return has_index and bool(names & {"buildVersionHistory.plist", "Metadata/Properties.plist"})
 
 
 def _compound(stream: BinaryIO, expected: str) -> str:

@@ -10,7 +10,7 @@ KINDS = (
     *("document", "text", "source code", "HTML", "PDF", "picture", "table", "JSON", "XML", "EPUB", "notebook"),
     *("Word document", "PowerPoint presentation", "Excel workbook", "OpenDocument file", "RTF document"),
     *("manual page", "subtitles", "message", "mailbox", "zip archive", "tar archive"),
-    *("compressed file", "signed file", "Visio drawing", "XPS document", "calendar", "address book"),
+    *("compressed file", "signed file", "Visio drawing", "XPS document", "iWork document", "calendar", "address book"),
     "This JSON",
     *COUNTED,
     *PLACES,

@@ -15,6 +15,7 @@ XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 PPTX = "application/vnd.openxmlformats-officedocument.presentationml.presentation"
 VISIO = "application/vnd.ms-visio.drawing"
 XPS = "application/vnd.ms-xpsdocument"
+IWORK = "application/vnd.apple.iwork"
 EPUB = "application/epub+zip"
 MESSAGE, MAILBOX, OUTLOOK = "message/rfc822", "application/mbox", "application/vnd.ms-outlook"
 TNEF = "application/ms-tnef"  # a message with its attachments, packed by Outlook
@@ -114,6 +115,7 @@ SUFFIXES = {
     **OFFICE_SUFFIXES,
     **dict.fromkeys((".vsdx", ".vsdm"), VISIO),
     **dict.fromkeys((".xps", ".oxps"), XPS),
+    **dict.fromkeys((".pages", ".numbers", ".key"), IWORK),
     ".csv": CSV,
     ".tsv": "text/tab-separated-values",
     ".json": JSON,
@@ -159,6 +161,8 @@ _ALIASES = {
     "application/x-pkcs7-mime": SIGNED,
     "application/vnd.ms-tnef": TNEF,
     "application/oxps": XPS,
+    **{f"application/vnd.apple.{name}": IWORK for name in ("pages", "numbers", "keynote")},
+    **{f"application/x-iwork-{name}-sffpages": IWORK for name in ("pages", "numbers", "keynote")},
     "application/ics": CALENDAR,
     **dict.fromkeys(("text/x-vcard", "text/directory"), CONTACTS),
     "application/jsonl": "application/x-ndjson",
