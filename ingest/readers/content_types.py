@@ -51,6 +51,7 @@ from ingest.readers.media_types import (
     type_of_suffix,
     with_charset,
 )
+from ingest.readers.signed_files import unarmored
 
 PDF = "application/pdf"
 _OPEN_DOCUMENT = "application/vnd.oasis.opendocument."
@@ -108,6 +109,7 @@ _BINARY_REASONS = (
 # CMS, of S/MIME and of signed files: its type is signed, enveloped or encrypted data.
 _CMS = re.compile(rb"\x30(?:\x80|[\x81-\x84].{1,4})\x06\x09\x2a\x86\x48\x86\xf7\x0d\x01\x07([\x02\x03\x06])", re.DOTALL)
 _SIGNED_DATA = b"\x02"
+_ARMORED = re.compile(rb"(?:\xef\xbb\xbf)?\s*-----BEGIN (?:PKCS7|PKCS #7 SIGNED DATA|CMS)-----")
 # By the brand in a file of ISO's base media format, which phones write; other brands are audio or video.
 _BRAND_REASONS = (
     *(
@@ -232,7 +234,8 @@ def _of_content(stream: BinaryIO, head: bytes, expected: str) -> str:
         return _compound(stream, expected)
     if signed := _signature(head):
         return TAR if (signed, expected) == (COMPRESSED, TAR) else _readable(signed)
-    if cms := _CMS.match(head):
+    is_armored = expected == SIGNED or _ARMORED.match(head)
+    if cms := _CMS.match(unarmored(head) if is_armored else head):
         if cms[1] != _SIGNED_DATA:
             raise _refused(_encrypted_reason())
         return SIGNED

@@ -130,6 +130,7 @@ _FORMATS: dict[str, tuple[str, _Open]] = {
     "application/zip": ("zip archive", _container("bundles", "read_zip")),
     TAR: ("tar archive", _container("bundles", "read_tar")),
     **dict.fromkeys(CODE, ("source code", read_code)),
+    "text/x-properties": ("source code", _streamed("text", "read_properties", takes_charset=True)),
     "text/x-latex": ("source code", _streamed("tex", "read_latex", takes_charset=True)),
     **dict.fromkeys((MARKDOWN, RESTRUCTURED, ASCIIDOC, ORG), ("text", read_signed_text)),
 }

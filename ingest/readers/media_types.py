@@ -84,6 +84,7 @@ _LANGUAGES = {
     "yaml": ".yaml .yml",
     "toml": ".toml",
     "ini": ".ini .cfg",
+    "properties": ".properties",
     "latex": ".tex .bib",
     "restructuredtext": ".rst",
 }
@@ -143,7 +144,7 @@ SUFFIXES = {
     ".gz": COMPRESSED,
     ".bz2": COMPRESSED,
     ".xz": COMPRESSED,
-    ".p7m": SIGNED,
+    **dict.fromkeys((".p7m", ".p7s"), SIGNED),
 } | {suffix: f"text/x-{language}" for language, suffixes in _LANGUAGES.items() for suffix in suffixes.split()}
 
 # Other names of the same types, used by servers and mail programs.
@@ -158,7 +159,7 @@ _ALIASES = {
     **dict.fromkeys(("image/svg+xml", "application/rss+xml", "application/atom+xml"), XML),
     "application/csv": CSV,
     **dict.fromkeys(("application/x-gzip", "application/x-bzip2", "application/x-xz"), COMPRESSED),
-    "application/x-pkcs7-mime": SIGNED,
+    **dict.fromkeys(("application/x-pkcs7-mime", "application/cms"), SIGNED),
     "application/vnd.ms-tnef": TNEF,
     "application/oxps": XPS,
     **{f"application/vnd.apple.{name}": IWORK for name in ("pages", "numbers", "keynote")},

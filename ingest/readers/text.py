@@ -34,6 +34,9 @@ _UNPRINTED_SIGNS = "\x1b\x08\x1a"
 _RAISED = str.maketrans("0123456789+-−", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁻")
 _RAISED_NUMBER = re.compile(r"\s*([+−-]?[0-9]+)\s*")
 _LONE_SURROGATES = re.compile(r"[\ud800-\udfff]")
+# Pairs of backslashes are backslashes.
+_ESCAPED_LETTERS = re.compile(r"(?<!\\)(?P<before>(?:\\\\)*)(?P<letters>(?:\\u+[0-9a-fA-F]{4})+)")
+_ESCAPED_LETTER = re.compile(r"\\u+([0-9a-fA-F]{4})")
 _DECLARED_WITHIN = 4_000  # bytes in which declarations are searched
 _CODING = re.compile(rb"^[ \t\f]*(?:#|//|/\*|;|%).*?coding[:=][ \t]*([-\w.]{1,40})", re.MULTILINE)
 _STYLE_CHARSET = re.compile(rb'@charset "([\w-]{1,40})";')
@@ -50,6 +53,18 @@ def read_text(stream: BinaryIO, limits: ReadLimits, charset: str) -> Opened:
 def read_code(stream: BinaryIO, limits: ReadLimits, charset: str) -> Opened:
     texts = decoded_source(stream, charset)
     return Opened("", texts.metadata, map(Piece, _without_payloads(texts)))
+
+
+def read_properties(stream: BinaryIO, limits: ReadLimits, charset: str) -> Opened:
+    r"""Opens properties of Java, whose letters beyond Latin-1 are written as `\u0159`."""
+    texts = decoded(stream, charset)
+    pieces = (_ESCAPED_LETTERS.sub(_with_letters, line) for line in lines_of(_without_payloads(texts)))
+    return Opened("", texts.metadata, map(Piece, pieces))
+
+
+def _with_letters(escaped: re.Match[str]) -> str:
+    units = b"".join(int(each, 16).to_bytes(2, "big") for each in _ESCAPED_LETTER.findall(escaped["letters"]))
+    return escaped["before"] + clean_text(units.decode("utf-16-be", "replace"))
 
 
 def _without_payloads(texts: DecodedText) -> Iterator[str]:

@@ -266,6 +266,13 @@ class TestBytesWithinTexts:
         assert found.text == "book-title: О насосах\n\nГлава 1\n\nОн работает."
 
 
+def test_escaped_letters_of_properties():
+    text = r"a = M\u00fcller \uD83D\uDE00 \ud800 \\u00fc \\\uu00e4 \u00zz"
+    found = read(f"{text}\n" * 9, "a.properties")
+    assert found.text == "a = Müller 😀 \ufffd \\\\u00fc \\\\ä \\u00zz\n" * 9
+    assert found.metadata["language"] == "properties"
+
+
 def test_a_drawing():
     found = read(
         '<svg xmlns="http://www.w3.org/2000/svg" width="9"><title>Flow</title>'
@@ -582,6 +589,19 @@ class TestMail:
             read(cms(SIGNED, b""), "a.pdf.p7m")
         mail = smime(cms(SIGNED, table)).replace(b"smime.p7m", b"a.csv.p7m")
         assert read(mail, "a.eml").text == "# S\n\nFrom: a@x.org\n\n# a.csv.p7m\n\nCity: Paris; River: Seine"
+
+    @pytest.mark.parametrize("label", ["PKCS7", "CMS", ""])
+    def test_a_signed_file_as_text(self, label):
+        def armored(content: bytes) -> bytes:
+            lines = base64.encodebytes(content)
+            return f"-----BEGIN {label}-----\n".encode() + lines + b"-----END\n" if label else lines
+
+        table = b"City,River\nParis,Seine\n"
+        for name in ("a.csv.p7m", "a.csv.p7s", *(["a.csv.pem"] if label else [])):
+            assert read(armored(cms(SIGNED, table)), name).text.replace(",", ": ").startswith("City: ")
+            with pytest.raises(DocumentError, match="encrypted"):
+                read(armored(cms(ENVELOPED, b"x")), name)
+        assert read(smime(base64.encodebytes(cms(SIGNED, INNER))), "a.eml").text.endswith("Seen by Müller.")
 
     def test_a_message_without_anything_else_says_why(self):
         with pytest.raises(DocumentError, match=r"smime\.p7m: .* it is encrypted"):
