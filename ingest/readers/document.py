@@ -57,7 +57,7 @@ from ingest.readers.media_types import (
     type_of_suffix,
 )
 from ingest.readers.parts import Opened, Piece, cut_parts, pieces_of
-from ingest.readers.text import clean_text, read_code, read_signed_text, read_text
+from ingest.readers.text import clean_text, read_code, read_text
 from ingest.text_headings import AsciidocHeadings, Headings, MarkdownHeadings, OrgHeadings, RestructuredHeadings
 from ingest.titles import choose_title, heading_text
 
@@ -132,7 +132,9 @@ _FORMATS: dict[str, tuple[str, _Open]] = {
     **dict.fromkeys(CODE, ("source code", read_code)),
     "text/x-properties": ("source code", _streamed("text", "read_properties", takes_charset=True)),
     "text/x-latex": ("source code", _streamed("tex", "read_latex", takes_charset=True)),
-    **dict.fromkeys((MARKDOWN, RESTRUCTURED, ASCIIDOC, ORG), ("text", read_signed_text)),
+    **dict.fromkeys(
+        (MARKDOWN, RESTRUCTURED, ASCIIDOC, ORG), ("text", _streamed("markup", "read_markup", takes_charset=True))
+    ),
 }
 # Files that hold one other file, and what unwraps it.
 _WRAPPERS = {COMPRESSED: ("bundles", "decompressed"), SIGNED: ("signed_files", "signed_file")}

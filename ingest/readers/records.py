@@ -33,7 +33,7 @@ def read_json(data: bytes, limits: ReadLimits, charset: str) -> ExtractedText:
     value = _parse(decoded.text, "This JSON")
     title = next((str(value[key]) for key in _TITLE_KEYS if value.get(key)), "") if isinstance(value, dict) else ""
     payloads = Payloads()
-    text, marks, cells = join_blocks(_Records(payloads).of(value, ""), limits)
+    text, marks, cells = join_blocks(Records(payloads).of(value, ""), limits)
     metadata = payloads.skipped.added_to(decoded.metadata)
     return ExtractedText(text, title, "application/json", metadata, marks=marks, cells=cells)
 
@@ -56,7 +56,7 @@ def read_json_lines(stream: BinaryIO, limits: ReadLimits, charset: str) -> Opene
                     raise  # not JSON lines
                 continue
             good += 1
-            yield from _Records(payloads, f"Line {number}").of(value, "")
+            yield from Records(payloads, f"Line {number}").of(value, "")
         if not good and skipped:
             raise DocumentError(f"None of its lines can be read. {skipped.reasons}")
         metadata.update(payloads.skipped.added_to(skipped.metadata))
@@ -102,7 +102,7 @@ def _with_repeated_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return record
 
 
-class _Records:
+class Records:
     """The records within a value as blocks. `place` names it in notes about what is left out; without it, keys do."""
 
     def __init__(self, payloads: Payloads, place: str = "") -> None:

@@ -9,16 +9,14 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Iterable, Iterator
-from itertools import chain
 from typing import BinaryIO, NamedTuple
 
 from app.errors import DocumentError
 from app.types.documents import MetadataValue
 from ingest.readers.encodings import Encoding, decode_stream, encoding_of
 from ingest.readers.limits import ReadLimits
-from ingest.readers.parts import PART_CHARACTERS, Opened, Piece
+from ingest.readers.parts import Opened, Piece
 from ingest.readers.payloads import Payloads
-from ingest.titles import declared_title
 
 _CONTROLS = re.compile(r"[\x01-\x07\x0e-\x1a\x1c-\x1f\x7f-\x84\x86-\x9f\ufffd]")
 _MAX_CONTROL_SHARE = 0.05
@@ -47,18 +45,18 @@ _HOW_TO_MEND = "Save it as UTF-8 text, or give it the suffix of its real format.
 
 def read_text(stream: BinaryIO, limits: ReadLimits, charset: str) -> Opened:
     texts = decoded(stream, charset)
-    return Opened("", texts.metadata, map(Piece, _without_payloads(texts)))
+    return Opened("", texts.metadata, map(Piece, without_payloads(texts)))
 
 
 def read_code(stream: BinaryIO, limits: ReadLimits, charset: str) -> Opened:
     texts = decoded_source(stream, charset)
-    return Opened("", texts.metadata, map(Piece, _without_payloads(texts)))
+    return Opened("", texts.metadata, map(Piece, without_payloads(texts)))
 
 
 def read_properties(stream: BinaryIO, limits: ReadLimits, charset: str) -> Opened:
     r"""Opens properties of Java, whose letters beyond Latin-1 are written as `\u0159`."""
     texts = decoded(stream, charset)
-    pieces = (_ESCAPED_LETTERS.sub(_with_letters, line) for line in lines_of(_without_payloads(texts)))
+    pieces = (_ESCAPED_LETTERS.sub(_with_letters, line) for line in lines_of(without_payloads(texts)))
     return Opened("", texts.metadata, map(Piece, pieces))
 
 
@@ -67,7 +65,7 @@ def _with_letters(escaped: re.Match[str]) -> str:
     return escaped["before"] + clean_text(units.decode("utf-16-be", "replace"))
 
 
-def _without_payloads(texts: DecodedText) -> Iterator[str]:
+def without_payloads(texts: DecodedText) -> Iterator[str]:
     """The texts without files in base64. Adds notes about them to the metadata at the end."""
     payloads = Payloads()
     yield from payloads.texts(texts)
@@ -77,16 +75,6 @@ def _without_payloads(texts: DecodedText) -> Iterator[str]:
 def decoded_source(stream: BinaryIO, charset: str) -> DecodedText:
     """The clean text of source code, in the encoding that it declares."""
     return decoded(stream, charset, _declared_in(stream))
-
-
-def read_signed_text(stream: BinaryIO, limits: ReadLimits, charset: str) -> Opened:
-    """Opens Markdown and similar formats. The title comes from the front matter, searched in the first part."""
-    read = decoded(stream, charset)
-    texts = _without_payloads(read)
-    head: list[str] = []
-    while sum(map(len, head)) < PART_CHARACTERS and (text := next(texts, None)) is not None:
-        head.append(text)
-    return Opened(declared_title("".join(head)), read.metadata, map(Piece, chain(head, texts)))
 
 
 def decoded(stream: BinaryIO, *declared: str) -> DecodedText:

@@ -266,6 +266,57 @@ class TestBytesWithinTexts:
         assert found.text == "book-title: О насосах\n\nГлава 1\n\nОн работает."
 
 
+class TestFrontMatter:
+    YAML = (
+        "---\ntitle: 'Tides: an essay'\nauthors:\n  - name: Ann Lee\n  - Bo\ndate: 2026-01-05 10:00\n"
+        "lastmod: 2026-02-01\ntags: [moon, 'sea']\nlang: en-GB\nversion: 1.10\ndraft: no\n"
+        "description: >\n  Of the sea,\n  and the moon.\nlinks: {code: x.org}\n---\n\n# Other\n\nText.\n"
+    )
+    TOML = (
+        "+++\ntitle = 'Tides: an essay'\nauthors = [{name = 'Ann Lee'}, 'Bo']\ndate = 2026-01-05T10:00:00Z\n"
+        "lastmod = 2026-02-01\ntags = ['moon', 'sea']\nlanguage = 'en-GB'\nversion = '1.10'\ndraft = 'no'\n"
+        "description = 'Of the sea, and the moon.'\nlinks.code = 'x.org'\n+++\n# Other\n\nText.\n"
+    )
+
+    @pytest.mark.parametrize("text", [YAML, TOML, YAML.replace("\n", "\r\n"), "\ufeff" + YAML])
+    @pytest.mark.parametrize("name", ["a.md", "a.qmd", "a.adoc"])
+    def test_it_is_title_metadata_and_a_record(self, text, name):
+        found = read(text, name)
+        assert found.title == "Tides: an essay"
+        assert dict(found.metadata) == {
+            "author": "Ann Lee, Bo",
+            "created": "2026-01-05",
+            "modified": "2026-02-01",
+            "tags": "moon, sea",
+            "language": "en-GB",
+        }
+        assert found.text == (
+            "tags: moon, sea; version: 1.10; draft: no; description: Of the sea, and the moon.; links.code: x.org\n\n"
+            "authors.name: Ann Lee\n\nauthors: Bo\n\n# Other\n\nText.\n"
+        )
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "---\nA text between two rules\n---\n\nMore.\n",
+            "---\ntitle: a: b: c\n---\nText.\n",  # not valid
+            "---\na: &a [x, x]\nb: [*a, *a]\n---\nText.\n",
+            "---\ntitle: without an end\n\nText.\n",
+            "+++\ntitle: no TOML\n+++\nText.\n",
+            "---\n- a: 1\n- b: 2\n---\nText.\n",
+        ],
+    )
+    def test_what_is_none_stays(self, text):
+        assert read(text, "a.md").text == text
+
+    def test_nothing_but_front_matter(self):
+        assert read("---\ntitle: Tides\nsummary: Of the sea\n---\n", "a.md").text == "summary: Of the sea"
+
+    @given(st.text("-+.:=[]{}&*|>#'\"\n \tab", max_size=80))
+    def test_any_text_is_read(self, text):
+        assert read(f"---\na: 1\n{text}\n---\nEnd", "a.md").text.endswith("End")
+
+
 def test_escaped_letters_of_properties():
     text = r"a = M\u00fcller \uD83D\uDE00 \ud800 \\u00fc \\\uu00e4 \u00zz"
     found = read(f"{text}\n" * 9, "a.properties")
