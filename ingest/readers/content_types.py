@@ -55,6 +55,7 @@ from ingest.readers.signed_files import unarmored
 
 PDF = "application/pdf"
 _OPEN_DOCUMENT = "application/vnd.oasis.opendocument."
+_OPEN_OFFICE_1 = "application/vnd.sun.xml."  # the same format under other names
 _HEAD_BYTES = 64_000
 _PDF_WITHIN = 1_024  # bytes that may precede the signature of a PDF
 _OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
@@ -103,6 +104,18 @@ _BINARY_REASONS = (
     (b"\x89HDF\r\n", "it is an HDF5 file; export its tables as CSV"),
     (b"\x93NUMPY", "it is a NumPy array; export it as CSV"),
     (b"AT&TFORM", "it is a DjVu document; save it as PDF"),
+    (b"\xffWPC", "it is a WordPerfect document; save it as docx or PDF"),
+    *(
+        (begin, "it is a Lotus 1-2-3 workbook; save it as xlsx")
+        for begin in (b"\0\0\x02\0\x04\x04", b"\0\0\x02\0\x06\x04")
+    ),
+    *((begin, "it is a Lotus 1-2-3 workbook; save it as xlsx") for begin in (b"\0\0\x1a\0", b"\0\0\x1c\0")),
+    *((begin, "it is a document of Windows Write; save it as docx or PDF") for begin in (b"1\xbe\0\0", b"2\xbe\0\0")),
+    (b"\xe4R\\{\x8c\xd8\xa7M", "it is a OneNote notebook; export it as docx or PDF"),
+    (b"\x06\x06\xed\xf5\xd8\x1dF\xe5", "it is an InDesign document; save it as PDF"),
+    (b"\0\x01\0\0Standard ", "it is a database; export its tables as CSV"),
+    (b"\0\0\0\0\0\0\0\0\0\0\0\0\xc2\xea\x81\x60", "it is a table of SAS; export it as CSV"),
+    (b"8BPS", "it is a Photoshop image; save it as PNG"),
     (b"wOF", "it is a font"),
     (b"\x00\x01\x00\x00\x00", "it is a font"),
 )
@@ -128,6 +141,22 @@ _OLE_STREAMS = (
     ("Workbook", XLS),
     ("Book", XLS),
 )
+# Streams of compound files that no reader knows.
+_OTHER_STREAMS = (
+    ("VisioDocument", "it is a Visio drawing from before 2013; save it as vsdx or PDF"),
+    ("Quill", "it is a Publisher document; save it as PDF"),
+    *(
+        (f"Star{kind}Document", "it is a StarOffice document; save it as ODF or PDF")
+        for kind in ("Writer", "Calc", "Math")
+    ),
+    *((f"StarDrawDocument{at}", "it is a StarOffice document; save it as ODF or PDF") for at in ("", "3")),
+    ("BodyText", "it is a Hangul document (HWP); save it as docx or PDF"),
+    ("ViewText", "it is a Hangul document (HWP); save it as docx or PDF"),
+    *((name, "it is a Project plan; save it as PDF or CSV") for name in ("   19", "   112", "   114")),
+    *((name, "it is a document of Microsoft Works; save it as docx or PDF") for name in ("MN0", "CONTENTS")),
+)
+_MOBILE_BOOKS = (b"BOOKMOBI", b"TEXtREAd")
+_MOBILE_AT = slice(60, 68)
 _CONTENT_TYPES = "[Content_Types].xml"
 _OOXML = (
     ("word", "wordprocessingml", DOCX),
@@ -241,6 +270,8 @@ def _of_content(stream: BinaryIO, head: bytes, expected: str) -> str:
         return SIGNED
     if head[_EMF_AT:].startswith(_EMF):
         raise _refused(_drawing_reason())
+    if head[_MOBILE_AT] in _MOBILE_BOOKS:
+        raise _refused(_mobile_book_reason())
     if reason := _by_signature(_SIGNED_REASONS, head):
         raise _refused(reason)
     is_signed = expected in _SIGNED
@@ -266,6 +297,14 @@ def _by_signature(reasons: Iterable[tuple[bytes, str]], head: bytes) -> str:
 
 def _unknown_reason() -> str:
     return "it holds no text, and its format is unknown; save it as PDF or text"
+
+
+def _unknown_program_reason() -> str:
+    return "it is a compound file of an unknown program"
+
+
+def _mobile_book_reason() -> str:
+    return "it is a book of Kindle or Palm; save it as EPUB"
 
 
 def _encrypted_reason() -> str:
@@ -311,6 +350,8 @@ def _zipped(stream: BinaryIO, expected: str) -> str:
         return expected if expected in _SIGNED and expected != PDF else ZIP
     if kind.startswith((EPUB, _OPEN_DOCUMENT)):
         return _readable(kind.partition("-template")[0].strip() if kind.startswith(_OPEN_DOCUMENT) else EPUB)
+    if kind.startswith(_OPEN_OFFICE_1):
+        return {"writer": ODT, "calc": ODS}.get(kind.removeprefix(_OPEN_OFFICE_1).partition(".")[0].strip(), ODP)
     if "content.xml" in names and expected in (ODT, ODS, ODP):  # its file `mimetype` is missing
         return expected
     if "META-INF/container.xml" in names:
@@ -345,6 +386,7 @@ def _compound(stream: BinaryIO, expected: str) -> str:
     try:
         with open_compound_file(stream) as compound:
             media_type = next((kind for name, kind in _OLE_STREAMS if compound.exists(name)), None)
+            other = next((reason for name, reason in _OTHER_STREAMS if compound.exists(name)), "")
     except ImplausibleHeaderError as error:
         if expected in (DOCX, PPTX, XLSX):
             return expected  # its reader opens nothing but a zip archive
@@ -354,7 +396,7 @@ def _compound(stream: BinaryIO, expected: str) -> str:
             return expected  # damaged; its reader reports how
         raise _refused(f"it is damaged ({type(error).__name__})") from error
     if media_type is None:
-        raise _refused("it is a compound file of an unknown program")
+        raise _refused(other or _unknown_program_reason())
     if not media_type:
         if expected == DOCX:
             raise DocumentError("This file is protected by a password. Save it without one.")

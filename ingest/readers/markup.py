@@ -66,7 +66,7 @@ class _Loader(yaml.BaseLoader):
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         if self.check_event(yaml.AliasEvent):
-            raise yaml.YAMLError("It has aliases.")
+            raise yaml.YAMLError
         node: yaml.Node | None = super().compose_node(parent, index)
         return node
 

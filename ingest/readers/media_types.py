@@ -44,9 +44,9 @@ OFFICE_SUFFIXES = {
         XLS: ".xls .xlt .xlsb",
         PPT: ".ppt .pps .pot",
         RTF: ".rtf",
-        ODT: ".odt .ott .fodt",
-        ODS: ".ods .ots .fods",
-        ODP: ".odp .otp .fodp .odg .otg .fodg",
+        ODT: ".odt .ott .fodt .sxw .stw",
+        ODS: ".ods .ots .fods .sxc .stc",
+        ODP: ".odp .otp .fodp .odg .otg .fodg .sxi .sti .sxd",
     }.items()
     for suffix in suffixes.split()
 }

@@ -21,6 +21,7 @@ from fontTools.pens.ttGlyphPen import TTGlyphPen
 from hypothesis import given
 from hypothesis import strategies as st
 from other_office_samples import content, p
+from outlook_files import compound_file
 from sample_files import pdf, samples, tar_of, with_part, zip_of
 
 from app.errors import DocumentError
@@ -378,6 +379,35 @@ def test_drawings_of_open_document():
     for name in ("a.odg", "a"):
         found = read(drawing, name)
         assert (found.text, found.metadata["pages"]) == ("Valve opens", 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "body", "shown"),
+    [
+        (
+            "a.sxw",
+            "text",
+            "<text:unordered-list><text:list-item>{}</text:list-item></text:unordered-list>",
+            "Valve opens",
+        ),
+        ("a.sxi", "presentation", "<draw:page><draw:text-box>{}</draw:text-box></draw:page>", "Valve opens"),
+        (
+            "a.sxc",
+            "spreadsheet",
+            "<table:table table:name='S'><table:table-row><table:table-cell>{}</table:table-cell></table:table-row>"
+            "</table:table>",
+            "Sheet S\n\nValve opens",
+        ),
+    ],
+)
+def test_documents_of_open_office_1(name, kind, body, shown):
+    today = content(kind, body.format(p("Valve opens")))
+    earlier = today.replace(f"<office:{kind}>", "").replace(f"</office:{kind}>", "")
+    earlier = earlier.replace("<office:document-content", f'<office:document-content office:class="{kind}"')
+    assert read(zip_of({"content.xml": earlier}), name).text == shown
+    program = {"text": "writer", "spreadsheet": "calc", "presentation": "impress"}[kind]
+    declared = zip_of({"mimetype": f"application/vnd.sun.xml.{program}", "content.xml": earlier})
+    assert read(declared, "a").text == shown
 
 
 VISIO = "http://schemas.microsoft.com/office/visio/2012/main"
@@ -789,6 +819,16 @@ class TestMessagesPackedByOutlook:
         (b"AC1015" + bytes(20), "AutoCAD"),
         (b"ITSF\x03" + bytes(20), "CHM"),
         (b"bplist00" + bytes(20), "Apple"),
+        (b"\xffWPC" + bytes(20), "WordPerfect"),
+        (b"\0\0\x1a\0\3\x10" + bytes(20), "Lotus 1-2-3"),
+        (b"\xe4R\\{\x8c\xd8\xa7M" + bytes(20), "OneNote"),
+        (b"\0\1\0\0Standard ACE DB" + bytes(20), "a database"),
+        (b"1\xbe\0\0\0\xab" + bytes(20), "Windows Write"),
+        (b"A book".ljust(60, b"\0") + b"BOOKMOBI" + bytes(20), "Kindle"),
+        (compound_file({"VisioDocument": b"x"}), "Visio drawing from before 2013"),
+        (compound_file({"MN0": b"x"}), "Microsoft Works"),
+        (compound_file({"StarWriterDocument": b"x"}), "StarOffice"),
+        (compound_file({"Strange": b"x"}), "unknown program"),
     ],
 )
 def test_what_cannot_be_read_is_named(data, reason):
