@@ -39,7 +39,7 @@ from ingest.readers.tnef import packed_parts
 # Other lines that begin with `From ` are text, which not every program quotes.
 _MESSAGE_START = re.compile(
     rb"(?:\A|(?<=\n\n)|(?<=\r\n\r\n)|(?<=\n)(?=From \S+ +\w{3} \w{3} +\d+ \d\d?:\d\d[^\n]* \d{4}))"
-    rb"From [^\n]*\n(?=>?[!-9;-~]{1,76}:)",
+    rb"From [^\n]*\n(?=>?[!-9;-~]{1,76}:|(?<=\d{4}\n)\r?\n|(?<=\d{4}\r\n)\r?\n)",
 )
 _ENVELOPE_TIME = re.compile(rb"\d{1,2}:\d\d")
 _QUOTED_FROM = re.compile(rb"^>(>*From )", re.MULTILINE)
@@ -146,7 +146,12 @@ def read_mailbox(data: bytes, limits: ReadLimits, read_member: ReadMember) -> Ex
     ends = [start.start() for start in starts[1:]] + [len(data)]
     for number, (start, end) in enumerate(zip(starts, ends, strict=True), start=1):
         message = _QUOTED_FROM.sub(rb"\1", data[start.end() : end])
-        members.add(f"Message {number}", lambda _, message=message: message, media_type="message/rfc822")  # type: ignore[misc]
+        has_headers = not message.startswith((b"\n", b"\r"))
+        members.add(
+            f"Message {number}",
+            lambda _, message=message: message,  # type: ignore[misc]
+            media_type="message/rfc822" if has_headers else "text/plain",
+        )
     members.require_one()
     return ExtractedText(
         members.text, "", "application/mbox", members.metadata, marks=members.marks, cells=members.cells

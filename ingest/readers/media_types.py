@@ -15,6 +15,7 @@ XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 PPTX = "application/vnd.openxmlformats-officedocument.presentationml.presentation"
 VISIO = "application/vnd.ms-visio.drawing"
 XPS = "application/vnd.ms-xpsdocument"
+PROPERTY_LIST = "application/x-plist"
 IWORK = "application/vnd.apple.iwork"
 EPUB = "application/epub+zip"
 MESSAGE, MAILBOX, OUTLOOK = "message/rfc822", "application/mbox", "application/vnd.ms-outlook"
@@ -124,6 +125,8 @@ SUFFIXES = {
     ".ndjson": "application/x-ndjson",
     ".xml": XML,
     **dict.fromkeys((".fb2", ".svg", ".opml", ".enex", ".drawio", ".gpx", ".kml", ".rss", ".atom"), XML),
+    **dict.fromkeys((".docbook", ".dbk", ".dita", ".ditamap", ".jats", ".nxml", ".tei", ".tmx", ".xlf", ".xliff"), XML),
+    **dict.fromkeys((".plist", ".webarchive"), PROPERTY_LIST),
     ".epub": EPUB,
     ".eml": MESSAGE,
     ".emlx": MESSAGE,
@@ -163,6 +166,8 @@ _ALIASES = {
     "application/oxps": XPS,
     **{f"application/vnd.apple.{name}": IWORK for name in ("pages", "numbers", "keynote")},
     **{f"application/x-iwork-{name}-sffpages": IWORK for name in ("pages", "numbers", "keynote")},
+    **dict.fromkeys(("application/x-bplist", "application/x-webarchive"), PROPERTY_LIST),
+    **dict.fromkeys(("application/xliff+xml", "application/tei+xml", "application/docbook+xml"), XML),
     "application/ics": CALENDAR,
     **dict.fromkeys(("text/x-vcard", "text/directory"), CONTACTS),
     "application/jsonl": "application/x-ndjson",

@@ -10,6 +10,7 @@ import hashlib
 import io
 import json
 import lzma
+import plistlib
 import struct
 from contextlib import suppress
 from typing import Any, ClassVar
@@ -265,6 +266,75 @@ class TestBytesWithinTexts:
         found = read(book, "a.fb2")
         assert found.title == "О насосах"
         assert found.text == "book-title: О насосах\n\nГлава 1\n\nОн работает."
+
+
+class TestPropertyLists:
+    PLIST: ClassVar = {
+        "Name": "Pump",
+        "Count": 3,
+        "On": True,
+        "Icon": b"\0\1",
+        "Parts": [{"Kind": "Valve"}, {"Kind": "Hose"}],
+    }
+
+    @pytest.mark.parametrize("form", list(plistlib.PlistFormat))
+    def test_records(self, form):
+        found = read(plistlib.dumps(self.PLIST, fmt=form, sort_keys=False), "a.plist")
+        assert found.text == "Name: Pump; Count: 3; On: true\n\nParts.Kind: Valve\n\nParts.Kind: Hose"
+        assert found.metadata["skipped"] == "Icon: It holds bytes that are no text."
+
+    @pytest.mark.parametrize("name", ["a.webarchive", "a"])
+    def test_the_page_of_a_web_archive_and_its_frames(self, name):
+        def page(text: str) -> dict[str, Any]:
+            data = f"<title>Pumps</title><p>{text}</p>".encode("latin-1")
+            return {
+                "WebResourceData": data,
+                "WebResourceMIMEType": "text/html",
+                "WebResourceTextEncodingName": "latin1",
+            }
+
+        archive = {"WebMainResource": page("Müller"), "WebSubframeArchives": [{"WebMainResource": page("Frame")}]}
+        found = read(plistlib.dumps(archive, fmt=plistlib.FMT_BINARY), name)
+        assert (found.title, found.text) == ("Pumps", "Müller\n\nFrame")
+
+    def test_values_that_stand_in_very_many_places(self):
+        value: list[Any] = ["x"]
+        for _ in range(40):
+            value = [value, value]
+        with pytest.raises(DocumentError, match="too many values"):
+            read(plistlib.dumps(value, fmt=plistlib.FMT_BINARY), "a.plist")
+
+    @given(st.binary(max_size=20), st.integers(0, 150))
+    def test_damage(self, noise, at):
+        data = plistlib.dumps(self.PLIST, fmt=plistlib.FMT_BINARY)
+        with suppress(DocumentError):
+            read(data[:at] + noise + data[at + len(noise) :], "a.plist")
+
+
+@pytest.mark.parametrize(
+    ("source", "title"),
+    [
+        (r"\title{Quantum vs.\ Classical\thanks{For {\em you}.}}", "Quantum vs. Classical"),
+        ('\\title[Short]{\\textbf{On \\emph{M\\"uller}} \\\\ and~{V}alves% really\n}', "On Müller and Valves"),
+        (r"% \title{Old}", "a.tex"),
+        (r"\title{" + "{" * 99, "a.tex"),
+        (r"\newcommand{\title}[1]{#1}", "a.tex"),
+    ],
+)
+def test_titles_of_latex(source, title):
+    assert read(f"\\documentclass{{article}}\n{source}\n\\begin{{document}}\nText.\n", "a.tex").title == title
+
+
+@pytest.mark.parametrize("line_end", ["\n", "\r\n"])
+def test_a_mailbox_without_headers(line_end):
+    box = "From a@x.org Mon Jun 01 10:00:00 2009\n\nOne\n\nFrom b@x.org Mon Jun 01 11:00:00 2010\n\nTwo\n"
+    found = read(box.replace("\n", line_end), "a.mbox")
+    assert found.text.split() == ["#", "Message", "1", "One", "#", "Message", "2", "Two"]
+
+
+def test_xml_without_a_declaration():
+    for name in ("a.tmx", "a.xliff", "a.dita", "a.docbook", "a.nxml", "a.tei"):
+        assert read("<tu><seg>Valve</seg><seg>Ventil</seg></tu>", name).text == "seg: Valve; seg: Ventil"
 
 
 class TestFrontMatter:
@@ -818,7 +888,7 @@ class TestMessagesPackedByOutlook:
         (b"RIFF\x00\x10\x00\x00WAVEfmt " + bytes(20), "audio or video"),
         (b"AC1015" + bytes(20), "AutoCAD"),
         (b"ITSF\x03" + bytes(20), "CHM"),
-        (b"bplist00" + bytes(20), "Apple"),
+        (b"bplist00" + bytes(40), "property list is damaged"),
         (b"\xffWPC" + bytes(20), "WordPerfect"),
         (b"\0\0\x1a\0\3\x10" + bytes(20), "Lotus 1-2-3"),
         (b"\xe4R\\{\x8c\xd8\xa7M" + bytes(20), "OneNote"),
