@@ -15,6 +15,7 @@ XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 PPTX = "application/vnd.openxmlformats-officedocument.presentationml.presentation"
 VISIO = "application/vnd.ms-visio.drawing"
 XPS = "application/vnd.ms-xpsdocument"
+TRANSLATIONS = "text/x-gettext-translation"
 PROPERTY_LIST = "application/x-plist"
 IWORK = "application/vnd.apple.iwork"
 EPUB = "application/epub+zip"
@@ -102,7 +103,7 @@ SUFFIXES = {
     ".org": ORG,
     **dict.fromkeys((".srt", ".ass", ".ssa", ".sbv", ".lrc", ".ttml"), SUBTITLES),
     ".vtt": "text/vtt",
-    **{f".{section}": MANUAL for section in range(1, 10)},
+    **{f".{section}": MANUAL for section in ("man", *range(1, 10))},
     ".html": HTML,
     ".htm": HTML,
     ".xhtml": HTML,
@@ -124,6 +125,7 @@ SUFFIXES = {
     ".jsonl": "application/x-ndjson",
     ".ndjson": "application/x-ndjson",
     ".xml": XML,
+    ".po": TRANSLATIONS,  # .pot is also PowerPoint's
     **dict.fromkeys((".fb2", ".svg", ".opml", ".enex", ".drawio", ".gpx", ".kml", ".rss", ".atom"), XML),
     **dict.fromkeys((".docbook", ".dbk", ".dita", ".ditamap", ".jats", ".nxml", ".tei", ".tmx", ".xlf", ".xliff"), XML),
     **dict.fromkeys((".plist", ".webarchive"), PROPERTY_LIST),

@@ -268,6 +268,38 @@ class TestBytesWithinTexts:
         assert found.text == "book-title: О насосах\n\nГлава 1\n\nОн работает."
 
 
+@pytest.mark.parametrize("charset", ["utf-8", "iso-8859-2"])
+def test_translations(charset):
+    text = (
+        f'# Of the team\nmsgid ""\nmsgstr ""\n"Content-Type: text/plain; charset={charset}\\n"\n'
+        '"Plural-Forms: nplurals=2; plural=(n != 1);\\n"\n\n'
+        '# Of the pump\n#: a.c:3\n#, fuzzy\nmsgctxt "menu"\n'
+        'msgid "Open the "\n"valve"\nmsgstr "Ventil \\"öffnen\\"\\n"\n"jetzt"\n\n'
+        'msgid "a valve"\nmsgid_plural "%d valves"\nmsgstr[0] "Ventil"\nmsgstr[1] "%d Ventile"\n\n'
+        'msgid "Later"\nmsgstr ""\n\n#~ msgid "old"\n#~ msgstr "alt"\n'
+    )
+    assert read(text.encode(charset), "de.po").text.split("\n\n") == [
+        'comment: Of the pump; context: menu; source: Open the valve; translation: Ventil "öffnen" jetzt',
+        "source: a valve; source: %d valves; translation: Ventil; translation: %d Ventile",
+        "source: Later",
+    ]
+
+
+@pytest.mark.parametrize("text", ["Just words: of mine.", 'msgid "open', "msgid 3\n", 'msgstr "x"\n'])
+def test_other_texts_under_the_name_of_translations(text):
+    assert read(text, "a.po").text.strip()
+
+
+def test_tables_of_manual_pages():
+    table = (
+        "Before\n.TS\nallbox tab(@);\nlb lb\nl l.\nCity@River\n_\nParis@T{\nThe\n.B Seine\nriver\nT}\n"
+        ".T&\nl l.\nRome@\\fBTiber\\fR\n.TE\nAfter\n"
+    )
+    assert read(f".TH PUMP 1\n.SH S\n{table}", "pump.man").text.split("\n\n") == [
+        *("S", "Before", "City: Paris; River: The Seine river", "City: Rome; River: Tiber", "After"),
+    ]
+
+
 class TestPropertyLists:
     PLIST: ClassVar = {
         "Name": "Pump",
