@@ -26,7 +26,6 @@ from ingest.readers.skipped import Skipped
 from ingest.readers.slides import check_slides, join_pages
 from ingest.readers.tables import join_blocks
 
-_KIND = "iWork document"
 _PREVIEW = "QuickLook/Preview.pdf"
 _INDEXES = ("index.xml", "index.apxl")
 _LOCKED = (".iwph", ".iwpv2")
@@ -49,7 +48,7 @@ _SIGNS = str.maketrans(
 
 def read_iwork(data: bytes, limits: ReadLimits, read_member: ReadMember) -> ExtractedText:
     """Raises DocumentError for a protected document, and for one without text."""
-    check_package(data, limits, kind=_KIND, folder="")
+    check_package(data, limits, kind="iWork document")
     skipped = Skipped("parts")
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         names = archive.namelist()
