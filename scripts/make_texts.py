@@ -35,8 +35,9 @@ UNSEEN = (
     "compound_files",
     "doc_lists",
     "embedded_objects",
+    "iwa",
+    "mapi",
     "messages",
-    "outlook",
 )  # readers whose messages only other modules see
 # Without modules whose messages appear only on the command line, or concern archives, backups, users and keys.
 CORE = (

@@ -25,6 +25,7 @@ from ingest.readers.sheets import (
     drawn_on,
     embedded_in,
     margin_texts,
+    message_block,
     people_of,
     under_heading,
     xml_comments,
@@ -33,7 +34,7 @@ from ingest.readers.shown_files import ShownFiles, read_package
 from ingest.readers.tables import join_blocks
 
 # Kinds of records.
-_ROW, _END_OF_ROWS, _MERGED, _MARGINS = 0, 146, 176, 479
+_ROW, _END_OF_ROWS, _MERGED, _MARGINS, _RULE = 0, 146, 176, 479, 64
 _PROPERTIES, _SHEET, _TEXT, _TABLE = 153, 156, 19, 343
 _FORMAT, _STYLES, _STYLE = 44, 617, 47
 _AUTHOR, _COMMENT, _COMMENT_TEXT = 632, 635, 637
@@ -43,6 +44,8 @@ _BLANK, _RK, _ERROR, _BOOLEAN, _REAL, _STRING, _SHARED, _RICH = 1, 2, 3, 4, 5, 6
 _FORMULAS = {8: _STRING, 9: _REAL, 10: _BOOLEAN, 11: _ERROR}
 _CELLS = {_BLANK, _RK, _ERROR, _BOOLEAN, _REAL, _STRING, _SHARED, _RICH}
 _MAX_ROW = 1_048_576
+_SHOWS_MESSAGE = 0x40000  # the flag of a rule
+_MOST_RANGES = 8_192
 _NO_STRING = 0xFFFFFFFF
 _T = TypeVar("_T")
 
@@ -160,13 +163,16 @@ class _BinaryWorkbook:
 
     def _sheet(self, part: str) -> Iterator[Block]:
         data = self._package.read(part)
-        merged, margins = list[tuple[int, int, int, int]](), list[str]()
+        merged, margins, messages = list[tuple[int, int, int, int]](), list[str](), list[Block]()
         for record in _records(data):
             if record.kind == _MERGED:
                 merged += self._until_damage(part, _merged(record))
             elif record.kind == _MARGINS:
                 margins += margin_texts(self._until_damage(part, _margins(record)))
+            elif record.kind == _RULE:
+                messages += self._until_damage(part, _message(record))
         yield from render_rows(self._rows(part, data, Regions(merged)), has_gaps=True)
+        yield from messages
         yield from drawn_on(self._package, part)
         yield from embedded_in(self._package, part, self._shown_files)
         yield from self._of_parts(part, "comments", _comments)
@@ -283,6 +289,20 @@ def _margins(record: _Record) -> Iterator[str]:
     while at < len(record.body):
         text, at = record.string(at)
         yield text
+
+
+def _message(record: _Record) -> Iterator[Block]:
+    """The message of cells that have a rule for what may be entered."""
+    flags, count = record.numbers("II")
+    ranges = [record.numbers("IIII", 8 + 16 * at) for at in range(min(count, _MOST_RANGES))]
+    at = 8 + 16 * count
+    texts = []
+    for _ in ("title of an error", "error", "title", "message"):
+        text, at = record.string(at)
+        texts.append(text)
+    if flags & _SHOWS_MESSAGE:
+        corners = ([cell_name(top, left), cell_name(bottom, right)] for top, bottom, left, right in ranges)
+        yield from message_block(texts[2], texts[3], " ".join(":".join(dict.fromkeys(cells)) for cells in corners))
 
 
 def _comments(records: Iterator[_Record]) -> Iterator[Block]:

@@ -23,6 +23,7 @@ from ingest.readers.media_types import (
     DOCX,
     EPUB,
     HTML,
+    IWORK,
     MAILBOX,
     MANUAL,
     MESSAGE,
@@ -34,23 +35,28 @@ from ingest.readers.media_types import (
     PLAIN,
     PPT,
     PPTX,
+    PROPERTY_LIST,
     RTF,
     SIGNED,
     SUFFIXES,
     TAR,
+    TNEF,
     VISIO,
     XLS,
     XLSX,
     XML,
+    XPS,
     ZIP,
     known_type,
     missing_extra_reason,
     type_of_suffix,
     with_charset,
 )
+from ingest.readers.signed_files import unarmored
 
 PDF = "application/pdf"
 _OPEN_DOCUMENT = "application/vnd.oasis.opendocument."
+_OPEN_OFFICE_1 = "application/vnd.sun.xml."  # the same format under other names
 _HEAD_BYTES = 64_000
 _PDF_WITHIN = 1_024  # bytes that may precede the signature of a PDF
 _OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
@@ -60,6 +66,8 @@ _SIGNATURES = (
     (b"II*\x00", "image/tiff"),
     (b"MM\x00*", "image/tiff"),
     (b"{\\rtf", RTF),
+    (b"bplist0", PROPERTY_LIST),
+    (b"\x78\x9f\x3e\x22", TNEF),
     (b"\x1f\x8b", COMPRESSED),
     (b"BZh", COMPRESSED),
     (b"\xfd7zXZ\x00", COMPRESSED),
@@ -86,9 +94,7 @@ _BINARY_REASONS = (
     (b"SQLite format 3\x00", "it is a database; export its tables as CSV"),
     (b"7z\xbc\xaf'\x1c", "it is a 7z archive; pack its files as ZIP"),
     (b"Rar!\x1a\x07", "it is a RAR archive; pack its files as ZIP"),
-    (b"\x78\x9f\x3e\x22", "it is a message in a format of Outlook alone (TNEF); save it as HTML or text"),
     (b"ITSF", "it is a compiled help file (CHM); save it as PDF"),
-    (b"bplist", "it is a property list or web archive of Apple; save it as HTML or text"),
     *((begin, "it is audio or video") for begin in (b"OggS", b"RIFF", b"FORM", b"FLV\x01", b"MThd", b"#!AMR")),
     *((begin, "it is audio or video") for begin in (b"\xff\xf1", b"\xff\xf9", b"\xff\xfb", b"0&\xb2u")),
     (b"AC10", "it is a drawing of AutoCAD; save it as PDF"),
@@ -99,12 +105,25 @@ _BINARY_REASONS = (
     (b"\x89HDF\r\n", "it is an HDF5 file; export its tables as CSV"),
     (b"\x93NUMPY", "it is a NumPy array; export it as CSV"),
     (b"AT&TFORM", "it is a DjVu document; save it as PDF"),
+    (b"\xffWPC", "it is a WordPerfect document; save it as docx or PDF"),
+    *(
+        (begin, "it is a Lotus 1-2-3 workbook; save it as xlsx")
+        for begin in (b"\0\0\x02\0\x04\x04", b"\0\0\x02\0\x06\x04")
+    ),
+    *((begin, "it is a Lotus 1-2-3 workbook; save it as xlsx") for begin in (b"\0\0\x1a\0", b"\0\0\x1c\0")),
+    *((begin, "it is a document of Windows Write; save it as docx or PDF") for begin in (b"1\xbe\0\0", b"2\xbe\0\0")),
+    (b"\xe4R\\{\x8c\xd8\xa7M", "it is a OneNote notebook; export it as docx or PDF"),
+    (b"\x06\x06\xed\xf5\xd8\x1dF\xe5", "it is an InDesign document; save it as PDF"),
+    (b"\0\x01\0\0Standard ", "it is a database; export its tables as CSV"),
+    (b"\0\0\0\0\0\0\0\0\0\0\0\0\xc2\xea\x81\x60", "it is a table of SAS; export it as CSV"),
+    (b"8BPS", "it is a Photoshop image; save it as PNG"),
     (b"wOF", "it is a font"),
     (b"\x00\x01\x00\x00\x00", "it is a font"),
 )
 # CMS, of S/MIME and of signed files: its type is signed, enveloped or encrypted data.
 _CMS = re.compile(rb"\x30(?:\x80|[\x81-\x84].{1,4})\x06\x09\x2a\x86\x48\x86\xf7\x0d\x01\x07([\x02\x03\x06])", re.DOTALL)
 _SIGNED_DATA = b"\x02"
+_ARMORED = re.compile(rb"(?:\xef\xbb\xbf)?\s*-----BEGIN (?:PKCS7|PKCS #7 SIGNED DATA|CMS)-----")
 # By the brand in a file of ISO's base media format, which phones write; other brands are audio or video.
 _BRAND_REASONS = (
     *(
@@ -123,6 +142,22 @@ _OLE_STREAMS = (
     ("Workbook", XLS),
     ("Book", XLS),
 )
+# Streams of compound files that no reader knows.
+_OTHER_STREAMS = (
+    ("VisioDocument", "it is a Visio drawing from before 2013; save it as vsdx or PDF"),
+    ("Quill", "it is a Publisher document; save it as PDF"),
+    *(
+        (f"Star{kind}Document", "it is a StarOffice document; save it as ODF or PDF")
+        for kind in ("Writer", "Calc", "Math")
+    ),
+    *((f"StarDrawDocument{at}", "it is a StarOffice document; save it as ODF or PDF") for at in ("", "3")),
+    ("BodyText", "it is a Hangul document (HWP); save it as docx or PDF"),
+    ("ViewText", "it is a Hangul document (HWP); save it as docx or PDF"),
+    *((name, "it is a Project plan; save it as PDF or CSV") for name in ("   19", "   112", "   114")),
+    *((name, "it is a document of Microsoft Works; save it as docx or PDF") for name in ("MN0", "CONTENTS")),
+)
+_MOBILE_BOOKS = (b"BOOKMOBI", b"TEXtREAd")
+_MOBILE_AT = slice(60, 68)
 _CONTENT_TYPES = "[Content_Types].xml"
 _OOXML = (
     ("word", "wordprocessingml", DOCX),
@@ -147,10 +182,13 @@ _SIGNED = {
         ODP,
         EPUB,
         OUTLOOK,
+        TNEF,
         ZIP,
         COMPRESSED,
         SIGNED,
         VISIO,
+        IWORK,
+        XPS,
         *PICTURES,
     ),
 }
@@ -226,12 +264,15 @@ def _of_content(stream: BinaryIO, head: bytes, expected: str) -> str:
         return _compound(stream, expected)
     if signed := _signature(head):
         return TAR if (signed, expected) == (COMPRESSED, TAR) else _readable(signed)
-    if cms := _CMS.match(head):
+    is_armored = expected == SIGNED or _ARMORED.match(head)
+    if cms := _CMS.match(unarmored(head) if is_armored else head):
         if cms[1] != _SIGNED_DATA:
             raise _refused(_encrypted_reason())
         return SIGNED
     if head[_EMF_AT:].startswith(_EMF):
         raise _refused(_drawing_reason())
+    if head[_MOBILE_AT] in _MOBILE_BOOKS:
+        raise _refused(_mobile_book_reason())
     if reason := _by_signature(_SIGNED_REASONS, head):
         raise _refused(reason)
     is_signed = expected in _SIGNED
@@ -259,20 +300,20 @@ def _unknown_reason() -> str:
     return "it holds no text, and its format is unknown; save it as PDF or text"
 
 
+def _unknown_program_reason() -> str:
+    return "it is a compound file of an unknown program"
+
+
+def _mobile_book_reason() -> str:
+    return "it is a book of Kindle or Palm; save it as EPUB"
+
+
 def _encrypted_reason() -> str:
     return "it is encrypted; decrypt it and add it again"
 
 
 def _drawing_reason() -> str:
     return "it is a drawing of Windows; save it as PDF or PNG"
-
-
-def _xps_reason() -> str:
-    return "it is an XPS document; save it as PDF"
-
-
-def _pages_reason() -> str:
-    return "it is a Pages, Numbers or Keynote document; export it as PDF or for Office"
 
 
 def _refused(reason: str) -> DocumentError:
@@ -310,14 +351,16 @@ def _zipped(stream: BinaryIO, expected: str) -> str:
         return expected if expected in _SIGNED and expected != PDF else ZIP
     if kind.startswith((EPUB, _OPEN_DOCUMENT)):
         return _readable(kind.partition("-template")[0].strip() if kind.startswith(_OPEN_DOCUMENT) else EPUB)
+    if kind.startswith(_OPEN_OFFICE_1):
+        return {"writer": ODT, "calc": ODS}.get(kind.removeprefix(_OPEN_OFFICE_1).partition(".")[0].strip(), ODP)
     if "content.xml" in names and expected in (ODT, ODS, ODP):  # its file `mimetype` is missing
         return expected
     if "META-INF/container.xml" in names:
         return EPUB
-    if any(name.endswith(".iwa") for name in names):
-        raise _refused(_pages_reason())
+    if _is_iwork(names):
+        return IWORK
     if any(name.lower().endswith(".fpage") for name in names):
-        raise _refused(_xps_reason())
+        return XPS
     if types:
         if "sheet.binary" in types:
             return XLS  # xlsb, which the reader of xls handles, too
@@ -329,11 +372,22 @@ def _zipped(stream: BinaryIO, expected: str) -> str:
     return ZIP
 
 
+def _is_iwork(names: Iterable[str]) -> bool:
+    """Whether it is a document of Pages, Numbers or Keynote: since 2013, or of before, in XML."""
+    names = set(names)
+    folders = tuple(f"{suffix}/Index.zip" for suffix in (".pages", ".numbers", ".key"))
+    if any(name.endswith((".iwa", ".iwph", *folders)) for name in names):
+        return True
+    has_index = bool(names & {"index.xml", "index.apxl", "Index.zip"})
+    return has_index and bool(names & {"buildVersionHistory.plist", "Metadata/Properties.plist"})
+
+
 def _compound(stream: BinaryIO, expected: str) -> str:
     """The format of a Microsoft compound file (OLE)."""
     try:
         with open_compound_file(stream) as compound:
             media_type = next((kind for name, kind in _OLE_STREAMS if compound.exists(name)), None)
+            other = next((reason for name, reason in _OTHER_STREAMS if compound.exists(name)), "")
     except ImplausibleHeaderError as error:
         if expected in (DOCX, PPTX, XLSX):
             return expected  # its reader opens nothing but a zip archive
@@ -343,7 +397,7 @@ def _compound(stream: BinaryIO, expected: str) -> str:
             return expected  # damaged; its reader reports how
         raise _refused(f"it is damaged ({type(error).__name__})") from error
     if media_type is None:
-        raise _refused("it is a compound file of an unknown program")
+        raise _refused(other or _unknown_program_reason())
     if not media_type:
         if expected == DOCX:
             raise DocumentError("This file is protected by a password. Save it without one.")

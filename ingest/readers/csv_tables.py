@@ -11,7 +11,8 @@ from typing import BinaryIO
 
 from ingest.readers.grids import SENTENCE_ENDS, render_rows
 from ingest.readers.limits import ReadLimits
-from ingest.readers.parts import Opened
+from ingest.readers.parts import Block, Opened
+from ingest.readers.payloads import Payloads
 from ingest.readers.tables import block_pieces
 from ingest.readers.text import decoded, lines_of
 
@@ -42,7 +43,13 @@ def read_csv(stream: BinaryIO, limits: ReadLimits, charset: str = "") -> Opened:
     """Opens a CSV or TSV file; the blocks of its rows are read one by one. `charset` is the declared one, or empty."""
     csv.field_size_limit(max(csv.field_size_limit(), limits.max_characters))
     texts = decoded(stream, charset)
-    return Opened("", texts.metadata, block_pieces(render_rows(_rows(lines_of(texts)))))
+    payloads = Payloads()
+
+    def blocks() -> Iterator[Block]:
+        yield from render_rows(_rows(lines_of(texts)), payloads=payloads)
+        texts.metadata.update(payloads.skipped.metadata)
+
+    return Opened("", texts.metadata, block_pieces(blocks()))
 
 
 def _rows(lines: Iterator[str]) -> Iterator[list[str]]:

@@ -32,6 +32,7 @@ from ingest.readers.media_types import (
     CONTACTS,
     DOC,
     DOCX,
+    IWORK,
     MARKDOWN,
     ODP,
     ODS,
@@ -40,21 +41,25 @@ from ingest.readers.media_types import (
     PICTURES,
     PPT,
     PPTX,
+    PROPERTY_LIST,
     RESTRUCTURED,
     RTF,
     SIGNED,
     SUBTITLES,
     TAR,
+    TNEF,
+    TRANSLATIONS,
     VISIO,
     XLS,
     XLSX,
+    XPS,
     charset_of,
     known_type,
     path_of,
     type_of_suffix,
 )
 from ingest.readers.parts import Opened, Piece, cut_parts, pieces_of
-from ingest.readers.text import clean_text, read_code, read_signed_text, read_text
+from ingest.readers.text import clean_text, read_code, read_text
 from ingest.text_headings import AsciidocHeadings, Headings, MarkdownHeadings, OrgHeadings, RestructuredHeadings
 from ingest.titles import choose_title, heading_text
 
@@ -100,6 +105,8 @@ _FORMATS: dict[str, tuple[str, _Open]] = {
     DOCX: ("Word document", _container("office", "read_docx")),
     PPTX: ("PowerPoint presentation", _container("slides", "read_pptx")),
     VISIO: ("Visio drawing", _whole("visio", "read_visio")),
+    IWORK: ("iWork document", _container("iwork", "read_iwork")),
+    XPS: ("XPS document", _whole("xps", "read_xps")),
     XLSX: ("Excel workbook", _container("sheets", "read_xlsx")),
     DOC: ("Word document", _container("legacy_office", "read_doc")),
     PPT: ("PowerPoint presentation", _container("legacy_office", "read_ppt")),
@@ -110,6 +117,8 @@ _FORMATS: dict[str, tuple[str, _Open]] = {
     "text/tab-separated-values": ("table", _streamed("csv_tables", "read_csv", takes_charset=True)),
     "application/json": ("JSON", _whole("records", "read_json", takes_charset=True)),
     "application/x-ndjson": ("JSON", _streamed("records", "read_json_lines", takes_charset=True)),
+    TRANSLATIONS: ("text", _whole("translations", "read_translations", takes_charset=True)),
+    PROPERTY_LIST: ("property list", _container("property_lists", "read_property_list")),
     "application/x-ipynb+json": ("notebook", _whole("notebooks", "read_notebook")),
     "application/xml": ("XML", _container("xml", "read_xml", takes_charset=True)),
     "text/troff": ("manual page", _whole("manuals", "read_manual", takes_charset=True)),
@@ -121,11 +130,15 @@ _FORMATS: dict[str, tuple[str, _Open]] = {
     "message/rfc822": ("message", _container("mail", "read_message")),
     "application/mbox": ("mailbox", _container("mail", "read_mailbox")),
     "application/vnd.ms-outlook": ("message", _container("outlook", "read_outlook")),
+    TNEF: ("message", _container("tnef", "read_tnef")),
     "application/zip": ("zip archive", _container("bundles", "read_zip")),
     TAR: ("tar archive", _container("bundles", "read_tar")),
     **dict.fromkeys(CODE, ("source code", read_code)),
+    "text/x-properties": ("source code", _streamed("text", "read_properties", takes_charset=True)),
     "text/x-latex": ("source code", _streamed("tex", "read_latex", takes_charset=True)),
-    **dict.fromkeys((MARKDOWN, RESTRUCTURED, ASCIIDOC, ORG), ("text", read_signed_text)),
+    **dict.fromkeys(
+        (MARKDOWN, RESTRUCTURED, ASCIIDOC, ORG), ("text", _streamed("markup", "read_markup", takes_charset=True))
+    ),
 }
 # Files that hold one other file, and what unwraps it.
 _WRAPPERS = {COMPRESSED: ("bundles", "decompressed"), SIGNED: ("signed_files", "signed_file")}

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from app.types.texts import ROW
 from ingest.readers.parts import Block
+from ingest.readers.payloads import Payloads
 from ingest.readers.tables import record_block
 
 SPANNED = "\0"  # a cell covered by the merged cell to its left
@@ -44,11 +45,14 @@ class _Names(NamedTuple):
     kinds: list[str]
 
 
-def render_rows(rows: Iterable[Row], *, has_gaps: bool = False) -> Iterator[Block]:
+def render_rows(rows: Iterable[Row], *, has_gaps: bool = False, payloads: Payloads | None = None) -> Iterator[Block]:
     """Yields each row as `name: value; name: value`, and titles above the names unchanged.
 
-    With `has_gaps`, an empty row may end a table, as in a spreadsheet. Otherwise empty rows are ignored.
+    With `has_gaps`, an empty row may end a table, as in a spreadsheet. Otherwise empty rows are ignored. `payloads`
+    notes the files in cells that are left out.
     """
+    if payloads is not None:
+        rows = _without_payloads(rows, payloads)
     clean: Iterable[Row] = ([" ".join(cell.split()) for cell in row] for row in rows)
     filled = clean if has_gaps else (row for row in clean if _columns(row))
     pending: list[Row] = []  # rows of a single column, which may be the title of the next table
@@ -71,6 +75,11 @@ def render_rows(rows: Iterable[Row], *, has_gaps: bool = False) -> Iterator[Bloc
         yield from _single_column(pending)
     else:
         yield from map(_plain, pending)
+
+
+def _without_payloads(rows: Iterable[Row], payloads: Payloads) -> Iterator[Row]:
+    for number, row in enumerate(rows, start=1):
+        yield [payloads.without(cell, f"Row {number}") for cell in row]
 
 
 def _tables(head: list[Row], rest: Iterator[Row]) -> Generator[Block, None, _Names]:

@@ -4,13 +4,23 @@ translate each of them."""
 from __future__ import annotations
 
 COUNTED = ("attachments", "files", "lines", "messages", "parts", "passages", "results")  # what is left out
-PLACES = ("Attachment", "Cell", "Characters", "Line", "Message", "page")  # a number follows
+PLACES = ("Attachment", "Cell", "Characters", "Line", "Message", "Row", "page")  # a number follows
 
 KINDS = (
     *("document", "text", "source code", "HTML", "PDF", "picture", "table", "JSON", "XML", "EPUB", "notebook"),
     *("Word document", "PowerPoint presentation", "Excel workbook", "OpenDocument file", "RTF document"),
     *("manual page", "subtitles", "message", "mailbox", "zip archive", "tar archive"),
-    *("compressed file", "signed file", "Visio drawing", "calendar", "address book"),
+    *(
+        "compressed file",
+        "signed file",
+        "Visio drawing",
+        "XPS document",
+        "iWork document",
+        "property list",
+        "calendar",
+        "address book",
+    ),
+    *("XPS document", "iWork document", "property list"),
     "This JSON",
     *COUNTED,
     *PLACES,

@@ -8,17 +8,13 @@ import codecs
 import email
 import email.policy
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
-from email.errors import HeaderParseError
-from email.header import decode_header
 from email.message import EmailMessage
-from email.utils import parsedate_to_datetime
-from itertools import takewhile
+from itertools import chain, takewhile
 from typing import Any, cast
 
 from app.errors import DocumentError
-from app.types.documents import MetadataValue
 from app.types.texts import ExtractedText
 from ingest.readers.encodings import unmarked_utf16
 from ingest.readers.errors import parser_errors
@@ -26,18 +22,27 @@ from ingest.readers.html import read_html
 from ingest.readers.limits import ReadLimits
 from ingest.readers.media_types import SIGNED, known_type
 from ingest.readers.members import Members, ReadMember
+from ingest.readers.message_parts import (
+    SHOWN_HEADERS,
+    Attachment,
+    decoded_bytes,
+    decoded_words,
+    message_text,
+    shown_alternatives,
+)
 from ingest.readers.signed_files import signed_content
 from ingest.readers.text import clean_text, decode_text
+from ingest.readers.tnef import SIGNATURE as TNEF_SIGNATURE
+from ingest.readers.tnef import packed_parts
 
 # A message starts at such a line if a header follows: after an empty line, or with the time of an envelope after any.
 # Other lines that begin with `From ` are text, which not every program quotes.
 _MESSAGE_START = re.compile(
     rb"(?:\A|(?<=\n\n)|(?<=\r\n\r\n)|(?<=\n)(?=From \S+ +\w{3} \w{3} +\d+ \d\d?:\d\d[^\n]* \d{4}))"
-    rb"From [^\n]*\n(?=>?[!-9;-~]{1,76}:)",
+    rb"From [^\n]*\n(?=>?[!-9;-~]{1,76}:|(?<=\d{4}\n)\r?\n|(?<=\d{4}\r\n)\r?\n)",
 )
 _ENVELOPE_TIME = re.compile(rb"\d{1,2}:\d\d")
 _QUOTED_FROM = re.compile(rb"^>(>*From )", re.MULTILINE)
-_ENCODED_WORDS = re.compile(r"(=\?[^?\s]+\?[BbQq]\?[^?\s]*\?=)\s+(?==\?[^?\s]+\?[BbQq]\?[^?\s]*\?=)")
 _ESCAPED_BYTES = re.compile("[\\udc80-\\udcff]")  # non-ASCII header bytes, as the parser keeps them
 _MAX_HEADER = 1_000
 _LONGEST_RAW = 20_000
@@ -63,12 +68,7 @@ _UUENCODED = re.compile(
     r"^begin [0-7]{3,4} (?P<name>[^\n]+)\n(?P<lines>(?:[!-`][ -`]*\n)+?)(?:[ `]*\n)?end[ \t]*$", re.MULTILINE
 )
 _BASE64_LINE = re.compile(r"\s*+[A-Za-z0-9+/]*+={0,2}\s*+")
-_WORD = re.compile(r"\w{3,}")
-_WORD_SIGN = re.compile(r"\w")
-_ADDRESS = re.compile(r"<?\bhttps?://\S+")  # which plain text spells out, and HTML has behind a link
-_OTHER_WORDS = 0.4  # least share of other words in an alternative; with fewer it differs only in layout
 _WITH_PARAMETERS = ("content-type", "content-disposition")
-_SHOWN_HEADERS = ("From", "Reply-To", "To", "Cc", "Bcc", "Date")
 
 
 def read_message(data: bytes, limits: ReadLimits, read_member: ReadMember) -> ExtractedText:
@@ -76,8 +76,10 @@ def read_message(data: bytes, limits: ReadLimits, read_member: ReadMember) -> Ex
     message = parse_message(data)
     if not message.keys():
         raise DocumentError("This is not a mail message: it has no header. Save it again as .eml in a mail program.")
-    headers = {name: value for name in (*_SHOWN_HEADERS, "Subject") if (value := _header(message, name))}
-    return message_text(headers, _parts(message), limits, read_member, media_type="message/rfc822")
+    headers = {name: value for name in (*SHOWN_HEADERS, "Subject") if (value := _header(message, name))}
+    return message_text(
+        headers, iter(_unpacked(list(_parts(message)), limits)), limits, read_member, media_type="message/rfc822"
+    )
 
 
 class _ShortHeaders(email.policy.EmailPolicy):
@@ -134,47 +136,6 @@ def _is_utf16(data: bytes) -> bool:
     )
 
 
-def message_text(
-    headers: dict[str, str],
-    parts: Iterator[str | Attachment],
-    limits: ReadLimits,
-    read_member: ReadMember,
-    *,
-    media_type: str,
-) -> ExtractedText:
-    """Builds the text of a message from headers, body texts and attachments. Attachments follow all texts.
-
-    Raises DocumentError for a message without subject, text and readable attachment.
-    """
-    members = Members("message", "attachments", limits, read_member, level=2)
-    subject = headers.get("Subject", "")
-    if subject:
-        members.write(f"# {subject}", level=1)
-    if head := [f"{name}: {headers[name]}" for name in _SHOWN_HEADERS if headers.get(name)]:
-        members.write("\n".join(head))
-    has_text, attachments = False, []
-    for part in parts:
-        if isinstance(part, str):
-            members.write(part)
-            has_text = True
-        else:
-            attachments.append(part)
-    for attachment in attachments:
-        members.add(
-            attachment.name,
-            lambda _, payload=attachment.payload: payload,  # type: ignore[misc]
-            media_type=attachment.media_type,
-        )
-    if not (subject or has_text or members.read_count):
-        raise DocumentError(
-            f"This message is empty: it has no subject, no body and no attachment that can be read.{members.reasons}"
-        )
-    metadata = _metadata(headers)
-    if members.has_any:
-        metadata.update(members.metadata)
-    return ExtractedText(members.text, subject, media_type, metadata, marks=members.marks, cells=members.cells)
-
-
 def read_mailbox(data: bytes, limits: ReadLimits, read_member: ReadMember) -> ExtractedText:
     """An mbox file: each message under a heading. Raises DocumentError without a `From ` line at its start."""
     data = data.removeprefix(codecs.BOM_UTF8)
@@ -185,16 +146,16 @@ def read_mailbox(data: bytes, limits: ReadLimits, read_member: ReadMember) -> Ex
     ends = [start.start() for start in starts[1:]] + [len(data)]
     for number, (start, end) in enumerate(zip(starts, ends, strict=True), start=1):
         message = _QUOTED_FROM.sub(rb"\1", data[start.end() : end])
-        members.add(f"Message {number}", lambda _, message=message: message, media_type="message/rfc822")  # type: ignore[misc]
+        has_headers = not message.startswith((b"\n", b"\r"))
+        members.add(
+            f"Message {number}",
+            lambda _, message=message: message,  # type: ignore[misc]
+            media_type="message/rfc822" if has_headers else "text/plain",
+        )
     members.require_one()
     return ExtractedText(
         members.text, "", "application/mbox", members.metadata, marks=members.marks, cells=members.cells
     )
-
-
-class Attachment:
-    def __init__(self, name: str, media_type: str, payload: bytes) -> None:
-        self.name, self.media_type, self.payload = name, media_type, payload
 
 
 def _header(message: EmailMessage, name: str) -> str:
@@ -210,25 +171,20 @@ def _header(message: EmailMessage, name: str) -> str:
     return " ".join(clean_text(value).split())[:_MAX_HEADER]
 
 
-def decoded_words(raw: str) -> str:
-    """Decodes encoded words (RFC 2047): drops blanks between two, and joins their bytes first, as both may share a
-    character."""
-    joined: list[tuple[bytes, str]] = []
-    try:
-        words = decode_header(_ENCODED_WORDS.sub(r"\1 ", raw))
-    except (HeaderParseError, ValueError):
-        return ""
-    for word, charset in words:
-        data = word.encode("utf-8", "surrogateescape") if isinstance(word, str) else word
-        if joined and charset and joined[-1][1] == charset:
-            joined[-1] = joined[-1][0] + data, charset
-        else:
-            joined.append((data, charset or ""))
-    return "".join(_decoded(data, charset) for data, charset in joined)
-
-
-def _decoded(data: bytes, charset: str) -> str:
-    return decode_text(data, charset).text if data else ""
+def _unpacked(parts: list[str | Attachment], limits: ReadLimits) -> list[str | Attachment]:
+    """The parts with those that Outlook packed into winmail.dat. Its text is another version of the body."""
+    for at, part in enumerate(parts):
+        if isinstance(part, str) or not part.payload.startswith(TNEF_SIGNATURE):
+            continue
+        try:
+            packed = list(packed_parts(part.payload, limits))
+        except parser_errors():  # its reader reports what is wrong
+            continue
+        forms = [[each for each in some if isinstance(each, str)] for some in (parts, packed)]
+        shown = shown_alternatives(["\n".join(form) for form in forms])
+        files = [each for each in (*parts[:at], *packed, *parts[at + 1 :]) if isinstance(each, Attachment)]
+        return [*chain.from_iterable(forms[form] for form in shown), *files]
+    return parts
 
 
 def _parts(message: EmailMessage) -> Iterator[str | Attachment]:
@@ -254,26 +210,6 @@ def _children(part: EmailMessage) -> list[EmailMessage]:
     if part.get_content_maintype() != "multipart" or not part.is_multipart():
         return []
     return [child for child in part.iter_parts() if isinstance(child, EmailMessage)]
-
-
-def shown_alternatives(forms: Sequence[str]) -> list[int]:
-    """Which of the forms of one text are shown, best first. Mail programs show the last one.
-
-    The first form that is not blank, usually plain text, or the last, if the first lacks words of it. And others with
-    at least 40 % other words: one of them may only say that an HTML viewer is needed."""
-    texts = [(at, text) for at, form in enumerate(forms) if _WORD_SIGN.search(text := form.lower())]
-    if not texts:
-        return []
-    if set(_WORD.findall(texts[-1][1])) - set(_WORD.findall(texts[0][1])):
-        texts.reverse()
-    shown: list[int] = []
-    known: set[str] = set()
-    for at, text in texts:
-        words = set(_WORD.findall(_ADDRESS.sub(" ", text)))
-        if not shown or len(words - known) > _OTHER_WORDS * len(words):
-            shown.append(at)
-            known |= words
-    return shown
 
 
 def _texts_in(part: EmailMessage) -> str:
@@ -379,7 +315,7 @@ def _text_of(part: EmailMessage) -> str:
             return read_html(payload, ReadLimits(), charset).text
         except DocumentError:
             return ""
-    text = _decoded(payload, charset)
+    text = decoded_bytes(payload, charset)
     if str(part.get_param("format", "")).lower() == "flowed":
         text = _unflowed(text, is_spaced=str(part.get_param("delsp", "")).lower() == "yes")
     return text
@@ -425,13 +361,3 @@ def _unflowed(text: str, *, is_spaced: bool) -> str:
         if is_soft and is_spaced:
             lines[-1][-1] = lines[-1][-1][:-1]
     return "\n".join("".join(pieces).rstrip() for pieces in lines)
-
-
-def _metadata(headers: dict[str, str]) -> dict[str, MetadataValue]:
-    metadata: dict[str, MetadataValue] = {}
-    for name in ("From", "To", "Subject"):
-        if value := headers.get(name):
-            metadata[name.lower()] = value
-    with suppress(ValueError):  # no date, or none that can be understood
-        metadata["date"] = parsedate_to_datetime(headers.get("Date", "")).isoformat()
-    return metadata

@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator
+from itertools import takewhile
 
 from app.types.texts import ExtractedText
+from ingest.readers.grids import render_rows
 from ingest.readers.limits import ReadLimits
 from ingest.readers.media_types import MANUAL
 from ingest.readers.parts import Block
@@ -92,6 +94,7 @@ _CHARACTERS = {
     "/o": "ø",
     "ae": "æ",
 }
+_TAB = re.compile(r"\btab\s*\((.)\)", re.IGNORECASE)
 _UNICODE = re.compile(r"\\\(u([0-9A-F]{4,6})\]")
 
 
@@ -99,8 +102,8 @@ def read_manual(data: bytes, limits: ReadLimits, charset: str) -> ExtractedText:
     coding = _CODING.match(data)
     decoded = decode_text(data, charset, coding[1].decode("ascii") if coding else "")
     page = _Page()
-    text, marks, _ = join_blocks(page.blocks(decoded.text), limits)
-    return ExtractedText(text, page.title, MANUAL, decoded.metadata, marks=marks)
+    text, marks, cells = join_blocks(page.blocks(decoded.text), limits)
+    return ExtractedText(text, page.title, MANUAL, decoded.metadata, marks=marks, cells=cells)
 
 
 class _Page:
@@ -127,6 +130,9 @@ class _Page:
                 for skipped in lines:
                     if skipped.strip() in (end, f".{end}", ".."):
                         break
+            elif name == "TS":
+                yield from self._flush()
+                yield from render_rows(_rows(takewhile(lambda line: not line.startswith((".TE", "'TE")), lines)))
             elif name in _HEADINGS:
                 yield from self._flush()
                 heading = " ".join(words) or _clean(next(lines, ""))
@@ -168,6 +174,38 @@ class _Page:
         text = ("\n" if self._is_verbatim else " ").join(lines)
         if text.strip():
             yield Block(text.strip("\n") if self._is_verbatim else " ".join(text.split()))
+
+
+def _rows(lines: Iterator[str]) -> Iterator[list[str]]:
+    """The rows of a table (tbl): after options that end with `;` and formats that end with `.`. T{ begins a cell of
+    several lines."""
+    tab = "\t"
+    for line in lines:
+        if option := _TAB.search(line):
+            tab = option[1]
+        if line.rstrip().endswith("."):
+            break
+    row = ""
+    is_block = False
+    for line in lines:
+        if is_block and line.startswith("T}"):
+            row, is_block = row.rstrip() + line[2:], False
+        elif is_block:
+            row += " " + (" ".join(_request(line)[1]) if line.startswith((".", "'")) else line)
+            continue
+        elif line.startswith(".T&"):  # other formats follow
+            for formats in lines:
+                if formats.rstrip().endswith("."):
+                    break
+            continue
+        elif line.startswith((".", "'")) or not line.strip("_= \t"):
+            continue
+        else:
+            row = line
+        if row.endswith("T{"):
+            row, is_block = row[:-2], True
+        else:
+            yield [_clean(cell) for cell in row.split(tab)]
 
 
 def _request(line: str) -> tuple[str, list[str]]:

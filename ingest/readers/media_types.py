@@ -14,8 +14,13 @@ DOCX = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
 XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 PPTX = "application/vnd.openxmlformats-officedocument.presentationml.presentation"
 VISIO = "application/vnd.ms-visio.drawing"
+XPS = "application/vnd.ms-xpsdocument"
+TRANSLATIONS = "text/x-gettext-translation"
+PROPERTY_LIST = "application/x-plist"
+IWORK = "application/vnd.apple.iwork"
 EPUB = "application/epub+zip"
 MESSAGE, MAILBOX, OUTLOOK = "message/rfc822", "application/mbox", "application/vnd.ms-outlook"
+TNEF = "application/ms-tnef"  # a message with its attachments, packed by Outlook
 PLAIN, HTML, XML, JSON, CSV = "text/plain", "text/html", "application/xml", "application/json", "text/csv"
 NOTEBOOK, MANUAL = "application/x-ipynb+json", "text/troff"
 ZIP, TAR = "application/zip", "application/x-tar"
@@ -41,9 +46,9 @@ OFFICE_SUFFIXES = {
         XLS: ".xls .xlt .xlsb",
         PPT: ".ppt .pps .pot",
         RTF: ".rtf",
-        ODT: ".odt .ott .fodt",
-        ODS: ".ods .ots .fods",
-        ODP: ".odp .otp .fodp .odg .otg .fodg",
+        ODT: ".odt .ott .fodt .sxw .stw",
+        ODS: ".ods .ots .fods .sxc .stc",
+        ODP: ".odp .otp .fodp .odg .otg .fodg .sxi .sti .sxd",
     }.items()
     for suffix in suffixes.split()
 }
@@ -81,6 +86,7 @@ _LANGUAGES = {
     "yaml": ".yaml .yml",
     "toml": ".toml",
     "ini": ".ini .cfg",
+    "properties": ".properties",
     "latex": ".tex .bib",
     "restructuredtext": ".rst",
 }
@@ -91,14 +97,13 @@ SUFFIXES = {
     ".txt": PLAIN,
     ".text": PLAIN,
     ".log": PLAIN,
-    ".md": MARKDOWN,
-    ".markdown": MARKDOWN,
+    **dict.fromkeys((".md", ".markdown", ".mdx", ".qmd", ".rmd"), MARKDOWN),
     ".adoc": ASCIIDOC,
     ".asciidoc": ASCIIDOC,
     ".org": ORG,
     **dict.fromkeys((".srt", ".ass", ".ssa", ".sbv", ".lrc", ".ttml"), SUBTITLES),
     ".vtt": "text/vtt",
-    **{f".{section}": MANUAL for section in range(1, 10)},
+    **{f".{section}": MANUAL for section in ("man", *range(1, 10))},
     ".html": HTML,
     ".htm": HTML,
     ".xhtml": HTML,
@@ -111,6 +116,8 @@ SUFFIXES = {
     ".webp": "image/webp",
     **OFFICE_SUFFIXES,
     **dict.fromkeys((".vsdx", ".vsdm"), VISIO),
+    **dict.fromkeys((".xps", ".oxps"), XPS),
+    **dict.fromkeys((".pages", ".numbers", ".key"), IWORK),
     ".csv": CSV,
     ".tsv": "text/tab-separated-values",
     ".json": JSON,
@@ -118,13 +125,17 @@ SUFFIXES = {
     ".jsonl": "application/x-ndjson",
     ".ndjson": "application/x-ndjson",
     ".xml": XML,
+    ".po": TRANSLATIONS,  # .pot is also PowerPoint's
     **dict.fromkeys((".fb2", ".svg", ".opml", ".enex", ".drawio", ".gpx", ".kml", ".rss", ".atom"), XML),
+    **dict.fromkeys((".docbook", ".dbk", ".dita", ".ditamap", ".jats", ".nxml", ".tei", ".tmx", ".xlf", ".xliff"), XML),
+    **dict.fromkeys((".plist", ".webarchive"), PROPERTY_LIST),
     ".epub": EPUB,
     ".eml": MESSAGE,
     ".emlx": MESSAGE,
     ".mht": MESSAGE,
     ".mhtml": MESSAGE,
     ".msg": OUTLOOK,
+    ".tnef": TNEF,
     ".mbox": MAILBOX,
     ".ics": CALENDAR,
     ".vcf": CONTACTS,
@@ -137,7 +148,7 @@ SUFFIXES = {
     ".gz": COMPRESSED,
     ".bz2": COMPRESSED,
     ".xz": COMPRESSED,
-    ".p7m": SIGNED,
+    **dict.fromkeys((".p7m", ".p7s"), SIGNED),
 } | {suffix: f"text/x-{language}" for language, suffixes in _LANGUAGES.items() for suffix in suffixes.split()}
 
 # Other names of the same types, used by servers and mail programs.
@@ -152,7 +163,13 @@ _ALIASES = {
     **dict.fromkeys(("image/svg+xml", "application/rss+xml", "application/atom+xml"), XML),
     "application/csv": CSV,
     **dict.fromkeys(("application/x-gzip", "application/x-bzip2", "application/x-xz"), COMPRESSED),
-    "application/x-pkcs7-mime": SIGNED,
+    **dict.fromkeys(("application/x-pkcs7-mime", "application/cms"), SIGNED),
+    "application/vnd.ms-tnef": TNEF,
+    "application/oxps": XPS,
+    **{f"application/vnd.apple.{name}": IWORK for name in ("pages", "numbers", "keynote")},
+    **{f"application/x-iwork-{name}-sffpages": IWORK for name in ("pages", "numbers", "keynote")},
+    **dict.fromkeys(("application/x-bplist", "application/x-webarchive"), PROPERTY_LIST),
+    **dict.fromkeys(("application/xliff+xml", "application/tei+xml", "application/docbook+xml"), XML),
     "application/ics": CALENDAR,
     **dict.fromkeys(("text/x-vcard", "text/directory"), CONTACTS),
     "application/jsonl": "application/x-ndjson",

@@ -16,6 +16,7 @@ from ingest.readers.html import read_html
 from ingest.readers.limits import ReadLimits
 from ingest.readers.media_types import NOTEBOOK
 from ingest.readers.parts import Block
+from ingest.readers.payloads import Payloads
 from ingest.readers.skipped import Skipped
 from ingest.readers.tables import join_blocks
 from ingest.readers.text import as_printed, decode_text
@@ -38,11 +39,13 @@ def read_notebook(data: bytes, limits: ReadLimits) -> ExtractedText:
     if not isinstance(notebook, dict):
         raise DocumentError("This is not a notebook: it is not a JSON object. Save it again in Jupyter.")
     metadata = notebook.get("metadata")
-    cut = Skipped("results")
-    blocks = list(_blocks(notebook, limits, cut))
+    cut, payloads = Skipped("results"), Payloads()
+    blocks = list(_blocks(notebook, limits, cut, payloads))
     text, marks, cells = join_blocks(blocks, limits)
     title = next((heading_text(block.text) for block in blocks if block.level), "")
-    return ExtractedText(text, title, NOTEBOOK, cut.added_to(_language(metadata)), marks=marks, cells=cells)
+    return ExtractedText(
+        text, title, NOTEBOOK, payloads.skipped.added_to(cut.added_to(_language(metadata))), marks=marks, cells=cells
+    )
 
 
 def _language(metadata: object) -> dict[str, MetadataValue]:
@@ -54,9 +57,9 @@ def _language(metadata: object) -> dict[str, MetadataValue]:
     return {}
 
 
-def _blocks(notebook: dict[str, Any], limits: ReadLimits, cut: Skipped) -> Iterator[Block]:
+def _blocks(notebook: dict[str, Any], limits: ReadLimits, cut: Skipped, payloads: Payloads) -> Iterator[Block]:
     for number, cell in enumerate(_cells(notebook), start=1):
-        source = _joined(cell.get("source", cell.get("input", "")))
+        source = payloads.text(_joined(cell.get("source", cell.get("input", ""))), f"Cell {number}")
         kind = cell.get("cell_type")
         if kind == "markdown":
             yield from _markdown(source)
@@ -65,7 +68,8 @@ def _blocks(notebook: dict[str, Any], limits: ReadLimits, cut: Skipped) -> Itera
         elif source.strip():
             yield Block(source.strip("\n"))
         for output in cell.get("outputs") or ():
-            if isinstance(output, dict) and (text := _output(output, limits).strip("\n")).strip():
+            shown = payloads.text(_output(output, limits), f"Cell {number}") if isinstance(output, dict) else ""
+            if (text := shown.strip("\n")).strip():
                 if len(text) > _MOST_OUTPUT:
                     cut.note(f"Cell {number}", f"The output beyond {_MOST_OUTPUT:,} characters is left out.")
                 yield Block(text[:_MOST_OUTPUT])

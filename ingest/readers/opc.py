@@ -102,6 +102,10 @@ class Package:
             }
         return self._relations[part]
 
+    def beside(self, part: str, target: str) -> str:
+        """The part that `part` names by a relative or absolute address."""
+        return _target(part.rpartition("/")[0], target, None)
+
     def related(self, part: str, kind: str) -> list[str]:
         """The parts that `part` links to by relations of this kind, in order."""
         return [link.target for link in self.relations(part).values() if link.kind == kind]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator
 
+from lxml import etree
+
 from app.errors import DocumentError
 from app.types.documents import MetadataValue
 from app.types.texts import ExtractedText
@@ -83,6 +85,8 @@ def _read(
     limits: ReadLimits,
 ) -> ExtractedText:
     body = next(content.iter("{*}body"), None)
+    if body is not None and (earlier := attribute(content, "class")) and first(body, earlier) is None:
+        _modernize(body, earlier)
     root = None if body is None else next((node for node in body if local(node) in _MEDIA_TYPES), None)
     if root is None:
         raise DocumentError("This is not an OpenDocument text, spreadsheet or presentation. Save it as one of these.")
@@ -110,6 +114,15 @@ def _read(
         marks=marks,
         cells=cells,
     )
+
+
+def _modernize(body: Element, kind: str) -> None:
+    """Gives the body of a document of OpenOffice 1 the elements of OpenDocument. `kind`: of `_MEDIA_TYPES`."""
+    inner = etree.Element(f"{{office}}{kind}")
+    inner.extend(list(body))
+    body.append(inner)
+    for listed in inner.iter("{*}ordered-list", "{*}unordered-list"):
+        listed.tag = f"{{{etree.QName(listed).namespace}}}list"
 
 
 def _properties(root: Element | None) -> tuple[str, dict[str, MetadataValue]]:

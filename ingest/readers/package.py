@@ -15,9 +15,9 @@ _OLE_SIGNATURE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 _ISO_DATE = re.compile(r"\d{4}(?:-\d\d(?:-\d\d)?)?(?![\d-])")
 
 
-def check_package(data: bytes, limits: ReadLimits, *, kind: str, folder: str) -> None:
-    """Raises DocumentError unless `data` is a zip archive with that folder and acceptable unpacked size. Unpacks
-    nothing.
+def check_package(data: bytes, limits: ReadLimits, *, kind: str, folder: str = "") -> None:
+    """Raises DocumentError unless `data` is a zip archive with that folder, if any, and acceptable unpacked size.
+    Unpacks nothing.
 
     The sizes in the directory are reliable here: zipfile unpacks no more of an entry than it declares.
     """

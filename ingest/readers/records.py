@@ -13,7 +13,7 @@ from app.types.texts import ExtractedText
 from ingest.readers.errors import too_deep
 from ingest.readers.limits import ReadLimits
 from ingest.readers.parts import Block, Opened
-from ingest.readers.payloads import is_payload
+from ingest.readers.payloads import Payloads
 from ingest.readers.skipped import Skipped
 from ingest.readers.tables import block_pieces, join_blocks, record_block, render_fields
 from ingest.readers.text import decode_text, decoded, lines_of
@@ -32,14 +32,16 @@ def read_json(data: bytes, limits: ReadLimits, charset: str) -> ExtractedText:
     decoded = decode_text(data, charset)
     value = _parse(decoded.text, "This JSON")
     title = next((str(value[key]) for key in _TITLE_KEYS if value.get(key)), "") if isinstance(value, dict) else ""
-    text, marks, cells = join_blocks(_records(value, ""), limits)
-    return ExtractedText(text, title, "application/json", decoded.metadata, marks=marks, cells=cells)
+    payloads = Payloads()
+    text, marks, cells = join_blocks(Records(payloads).of(value, ""), limits)
+    metadata = payloads.skipped.added_to(decoded.metadata)
+    return ExtractedText(text, title, "application/json", metadata, marks=marks, cells=cells)
 
 
 def read_json_lines(stream: BinaryIO, limits: ReadLimits, charset: str) -> Opened:
     """Opens JSON lines. Invalid lines are skipped and noted; raises DocumentError if all are invalid."""
     texts = decoded(stream, charset)
-    metadata, skipped = texts.metadata, Skipped("lines")
+    metadata, skipped, payloads = texts.metadata, Skipped("lines"), Payloads()
 
     def records() -> Iterator[Block]:
         good = 0
@@ -54,10 +56,10 @@ def read_json_lines(stream: BinaryIO, limits: ReadLimits, charset: str) -> Opene
                     raise  # not JSON lines
                 continue
             good += 1
-            yield from _records(value, "")
+            yield from Records(payloads, f"Line {number}").of(value, "")
         if not good and skipped:
             raise DocumentError(f"None of its lines can be read. {skipped.reasons}")
-        metadata.update(skipped.metadata)
+        metadata.update(payloads.skipped.added_to(skipped.metadata))
 
     return Opened("", metadata, block_pieces(records()))
 
@@ -100,49 +102,54 @@ def _with_repeated_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return record
 
 
-def _records(value: object, name: str) -> Iterator[Block]:
-    if isinstance(value, list):
-        if all(_is_scalar(item) for item in value):
+class Records:
+    """The records within a value as blocks. `place` names it in notes about what is left out; without it, keys do."""
+
+    def __init__(self, payloads: Payloads, place: str = "") -> None:
+        self._payloads = payloads
+        self._place = place
+
+    def of(self, value: object, name: str) -> Iterator[Block]:
+        if isinstance(value, list):
+            if all(_is_scalar(item) for item in value):
+                for item in value:
+                    yield from render_fields([(name, self._text(item, name))])
+                return
             for item in value:
-                yield from render_fields([(name, _text(item))])
-            return
-        for item in value:
-            yield from _records(item, name)
-    elif isinstance(value, dict):
-        fields: list[tuple[str, str]] = []
-        lists: list[tuple[str, list[object]]] = []
-        _sort_out(value, name, fields, lists)
-        record = record_block(fields)
-        if record.text:
-            yield record
-        for path, items in lists:
-            yield from _records(items, path)
-    else:
-        yield from render_fields([(name, _text(value))])
-
-
-def _sort_out(
-    value: dict[str, object], name: str, fields: list[tuple[str, str]], lists: list[tuple[str, list[object]]]
-) -> None:
-    """Splits an object into the fields of its record, with dotted keys, and nested lists of records."""
-    for key, item in value.items():
-        key = " ".join(key.split())
-        path = f"{name}.{key}" if name else key
-        if isinstance(item, dict):
-            _sort_out(item, path, fields, lists)
-        elif isinstance(item, list) and not all(map(_is_scalar, item)):
-            lists.append((path, item))
-        elif isinstance(item, list):
-            fields.append((path, ", ".join(filter(None, map(_text, item)))))
+                yield from self.of(item, name)
+        elif isinstance(value, dict):
+            fields: list[tuple[str, str]] = []
+            lists: list[tuple[str, list[object]]] = []
+            self._sort_out(value, name, fields, lists)
+            record = record_block(fields)
+            if record.text:
+                yield record
+            for path, items in lists:
+                yield from self.of(items, path)
         else:
-            fields.append((path, _text(item)))
+            yield from render_fields([(name, self._text(value, name))])
+
+    def _sort_out(
+        self, value: dict[str, object], name: str, fields: list[tuple[str, str]], lists: list[tuple[str, list[object]]]
+    ) -> None:
+        """Splits an object into the fields of its record, with dotted keys, and nested lists of records."""
+        for key, item in value.items():
+            key = " ".join(key.split())
+            path = f"{name}.{key}" if name else key
+            if isinstance(item, dict):
+                self._sort_out(item, path, fields, lists)
+            elif isinstance(item, list) and not all(map(_is_scalar, item)):
+                lists.append((path, item))
+            elif isinstance(item, list):
+                fields.append((path, ", ".join(filter(None, (self._text(each, path) for each in item)))))
+            else:
+                fields.append((path, self._text(item, path)))
+
+    def _text(self, value: object, path: str) -> str:
+        if isinstance(value, str):
+            return self._payloads.without(value, self._place or path or "Line 1")
+        return "" if value is None else json.dumps(value)
 
 
 def _is_scalar(value: object) -> bool:
     return not isinstance(value, dict | list)
-
-
-def _text(value: object) -> str:
-    if isinstance(value, str):
-        return "" if is_payload(value) else value
-    return "" if value is None else json.dumps(value)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import binascii
+import re
+from contextlib import suppress
 from typing import BinaryIO
 
 from app.errors import DocumentError
@@ -12,6 +15,20 @@ _SEQUENCE, _EXPLICIT, _OCTETS, _OCTETS_IN_PIECES, _IDENTIFIER = 0x30, 0xA0, 0x04
 _INDEFINITE = 0x80
 _END = b"\0\0"
 _DEEPEST = 16
+# As text (PEM, RFC 7468), or only its base64, as registries deliver it.
+_ARMOR = re.compile(
+    rb"(?:\xef\xbb\xbf)?\s*(?:-----BEGIN (?:PKCS7|PKCS #7 SIGNED DATA|CMS)-----\s+)?(?P<base64>MI[A-Za-z0-9+/=\s]+)"
+)
+
+
+def unarmored(data: bytes) -> bytes:
+    """The bytes of a signed or encrypted file that is written as text; `data` if it is not."""
+    armored = _ARMOR.match(data)
+    if armored is not None:
+        with suppress(binascii.Error):
+            base64 = b"".join(armored["base64"].split())
+            return binascii.a2b_base64(base64[: len(base64) // 4 * 4])
+    return data
 
 
 class _Element:
@@ -61,6 +78,7 @@ def signed_file(stream: BinaryIO, limits: ReadLimits) -> bytes:
 
 def signed_content(data: bytes) -> bytes:
     """The signed file; empty if `data` is something else, such as an encrypted message, or damaged."""
+    data = unarmored(data)
     try:
         content = _Element(data, 0)
         if content.children(_IDENTIFIER)[0].value != _SIGNED_DATA:

@@ -11,7 +11,7 @@ from xml.etree.ElementTree import ParseError
 from app.types.texts import ExtractedText
 from ingest.readers.limits import ReadLimits
 from ingest.readers.text import decode_text
-from ingest.readers.xml import line_of, local_name, parse_xml
+from ingest.readers.xml import line_of, local_name, parse_xml, title_of
 
 _TIME = r"(?:\d+:)?\d{1,2}:\d\d(?:[.,:]\d{1,3})?"
 _EXACT_TIME = _TIME.removesuffix("?")  # also hours:minutes:seconds; `10:30 -> 11:45` may be spoken
@@ -66,8 +66,7 @@ def _read_timed_xml(text: str) -> tuple[str, list[str]]:
         root = parse_xml(text.encode())
     except ParseError:
         return "", []
-    title = next((line_of(each) for each in root.iter() if local_name(each) == "title"), "")
-    return title, [line for each in root.iter() if local_name(each) == "p" and (line := line_of(each))]
+    return title_of(root), [line for each in root.iter() if local_name(each) == "p" and (line := line_of(each))]
 
 
 def _lines_of_script(text: str) -> Iterator[str]:

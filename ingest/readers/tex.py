@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator
+from itertools import chain, islice
 from typing import BinaryIO
 
 from ingest.readers.limits import ReadLimits
@@ -32,11 +33,38 @@ _LETTER = re.compile(
 # Columns that are set by \= and reached by \', \` and \>.
 _TABBING = re.compile(r"\\(?P<kind>begin|end)\{tabbing\}")
 
+_PIECES_WITH_TITLE = 1_000  # of the text, such as lines
+_DEEPEST = 3  # commands within each other
+_PLAIN = r"[^{}\\]|\\."
+_BRACED = rf"(?:{_PLAIN}|\{{(?:{_PLAIN}|\{{(?:{_PLAIN}|\{{[^{{}}]{{0,200}}\}}){{0,500}}+\}}){{0,500}}+\}}){{0,500}}+"
+_TITLE = re.compile(rf"^[ \t]*\\title\s*(?:\[[^\]]{{0,300}}\])?\s*\{{(?P<title>{_BRACED})\}}", re.MULTILINE | re.DOTALL)
+_SIGNS = {ord("~"): " ", ord("{"): None, ord("}"): None}
+_ESCAPED = re.compile(r"\\([^A-Za-z])")
+_COMMENT = re.compile(r"(?<!\\)%[^\n]*\n?[ \t]*")
+_NOTE = re.compile(
+    r"\\(?:thanks|footnote|footnotemark|vspace|hspace|label)\*?(?:\[[^\]]*\])?(?:\{(?:[^{}]|\{[^{}]*\})*+\})?"
+)
+_COMMAND = re.compile(r"\\[A-Za-z]+\*?[ \t]*(?:\[[^\]]*\])?(?:\{([^{}]*)\})?")
+
 
 def read_latex(stream: BinaryIO, limits: ReadLimits, charset: str) -> Opened:
     """Opens a LaTeX source; all of it is text but for its accents."""
     texts = decoded_source(stream, charset)
-    return Opened("", texts.metadata, map(Piece, _lettered(lines_of(texts))))
+    read = _lettered(lines_of(texts))
+    head = list(islice(read, _PIECES_WITH_TITLE))
+    return Opened(_title("".join(head)), texts.metadata, map(Piece, chain(head, read)))
+
+
+def _title(head: str) -> str:
+    r"""What `\title` says, without its commands; empty without one."""
+    found = _TITLE.search(head)
+    if found is None:
+        return ""
+    title = _COMMENT.sub("", found["title"]).replace("\\\\", " ")
+    for _ in range(_DEEPEST):
+        title = _NOTE.sub("", title)
+        title = _COMMAND.sub(r"\1", title)
+    return " ".join(_ESCAPED.sub(r"\1", title.translate(_SIGNS)).split())
 
 
 def _lettered(lines: Iterable[str]) -> Iterator[str]:

@@ -9,16 +9,14 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Iterable, Iterator
-from itertools import chain
 from typing import BinaryIO, NamedTuple
 
 from app.errors import DocumentError
 from app.types.documents import MetadataValue
 from ingest.readers.encodings import Encoding, decode_stream, encoding_of
 from ingest.readers.limits import ReadLimits
-from ingest.readers.parts import PART_CHARACTERS, Opened, Piece
-from ingest.readers.payloads import without_payloads
-from ingest.titles import declared_title
+from ingest.readers.parts import Opened, Piece
+from ingest.readers.payloads import Payloads
 
 _CONTROLS = re.compile(r"[\x01-\x07\x0e-\x1a\x1c-\x1f\x7f-\x84\x86-\x9f\ufffd]")
 _MAX_CONTROL_SHARE = 0.05
@@ -34,6 +32,9 @@ _UNPRINTED_SIGNS = "\x1b\x08\x1a"
 _RAISED = str.maketrans("0123456789+-−", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁻")
 _RAISED_NUMBER = re.compile(r"\s*([+−-]?[0-9]+)\s*")
 _LONE_SURROGATES = re.compile(r"[\ud800-\udfff]")
+# Pairs of backslashes are backslashes.
+_ESCAPED_LETTERS = re.compile(r"(?<!\\)(?P<before>(?:\\\\)*)(?P<letters>(?:\\u+[0-9a-fA-F]{4})+)")
+_ESCAPED_LETTER = re.compile(r"\\u+([0-9a-fA-F]{4})")
 _DECLARED_WITHIN = 4_000  # bytes in which declarations are searched
 _CODING = re.compile(rb"^[ \t\f]*(?:#|//|/\*|;|%).*?coding[:=][ \t]*([-\w.]{1,40})", re.MULTILINE)
 _STYLE_CHARSET = re.compile(rb'@charset "([\w-]{1,40})";')
@@ -49,22 +50,31 @@ def read_text(stream: BinaryIO, limits: ReadLimits, charset: str) -> Opened:
 
 def read_code(stream: BinaryIO, limits: ReadLimits, charset: str) -> Opened:
     texts = decoded_source(stream, charset)
-    return Opened("", texts.metadata, map(Piece, texts))
+    return Opened("", texts.metadata, map(Piece, without_payloads(texts)))
+
+
+def read_properties(stream: BinaryIO, limits: ReadLimits, charset: str) -> Opened:
+    r"""Opens properties of Java, whose letters beyond Latin-1 are written as `\u0159`."""
+    texts = decoded(stream, charset)
+    pieces = (_ESCAPED_LETTERS.sub(_with_letters, line) for line in lines_of(without_payloads(texts)))
+    return Opened("", texts.metadata, map(Piece, pieces))
+
+
+def _with_letters(escaped: re.Match[str]) -> str:
+    units = b"".join(int(each, 16).to_bytes(2, "big") for each in _ESCAPED_LETTER.findall(escaped["letters"]))
+    return escaped["before"] + clean_text(units.decode("utf-16-be", "replace"))
+
+
+def without_payloads(texts: DecodedText) -> Iterator[str]:
+    """The texts without files in base64. Adds notes about them to the metadata at the end."""
+    payloads = Payloads()
+    yield from payloads.texts(texts)
+    texts.metadata.update(payloads.skipped.metadata)
 
 
 def decoded_source(stream: BinaryIO, charset: str) -> DecodedText:
     """The clean text of source code, in the encoding that it declares."""
     return decoded(stream, charset, _declared_in(stream))
-
-
-def read_signed_text(stream: BinaryIO, limits: ReadLimits, charset: str) -> Opened:
-    """Opens Markdown and similar formats. The title comes from the front matter, searched in the first part."""
-    read = decoded(stream, charset)
-    texts = without_payloads(read)
-    head: list[str] = []
-    while sum(map(len, head)) < PART_CHARACTERS and (text := next(texts, None)) is not None:
-        head.append(text)
-    return Opened(declared_title("".join(head)), read.metadata, map(Piece, chain(head, texts)))
 
 
 def decoded(stream: BinaryIO, *declared: str) -> DecodedText:

@@ -19,7 +19,7 @@ from ingest.readers.media_types import DOCX, HTML, XLSX
 from ingest.readers.members import ReadMember
 from ingest.readers.office_xml import package_of, properties_of, sheets_of
 from ingest.readers.parts import Block, blocks_of
-from ingest.readers.payloads import is_payload, is_picture
+from ingest.readers.payloads import Payloads
 from ingest.readers.sheets import under_heading
 from ingest.readers.skipped import Skipped
 from ingest.readers.tables import join_blocks, render_fields
@@ -91,7 +91,7 @@ def read_xml(data: bytes, limits: ReadLimits, charset: str, read_member: ReadMem
         text, marks, cells = join_blocks(blocks, limits)
         title, metadata = properties_of(root)
         return ExtractedText(text, title, XLSX, metadata | decoded.metadata, marks=marks, cells=cells)
-    title = next((line_of(each) for name in _TITLES for each in root.iter() if local_name(each) == name), "")
+    title = title_of(root)
     if local_name(root) in _HOLDING_PAGES:
         _unwrap_pages(
             root,
@@ -104,18 +104,14 @@ def read_xml(data: bytes, limits: ReadLimits, charset: str, read_member: ReadMem
 
 
 def _remove_payloads(root: Element) -> Skipped:
-    """Removes pictures and other files in base64. Notes the other files."""
-    skipped = Skipped("parts")
+    """Removes files in base64. Notes them, but for pictures."""
+    payloads = Payloads()
     for element in root.iter():
-        payloads = [value for value in (element.text or "", *element.attrib.values()) if is_payload(value)]
-        if not payloads:
-            continue
-        if not all(map(is_picture, payloads)):
-            skipped.note(local_name(element), "It holds a file in base64.")
-        element.text = None if element.text in payloads else element.text
-        for name in [name for name, value in element.attrib.items() if value in payloads]:
-            del element.attrib[name]
-    return skipped
+        name = local_name(element)
+        element.text = payloads.without(element.text or "", name) or None
+        for key, value in element.attrib.items():
+            element.attrib[key] = payloads.without(value, name)
+    return payloads.skipped
 
 
 def _unwrap_pages(root: Element, text_of: Callable[[str], str]) -> None:
@@ -290,6 +286,13 @@ def _space_between(text: str, more: str, name: str) -> str:
     """A space if an element edge separates two words. `name` is the element's."""
     is_glued = text[-1:].isalnum() and more[:1].isalnum() and name.lower() not in _INLINE
     return " " if is_glued else ""
+
+
+def title_of(root: Element) -> str:
+    """The text of the first title; empty without one."""
+    return next(
+        (line for name in _TITLES for each in root.iter() if local_name(each) == name and (line := line_of(each))), ""
+    )
 
 
 def local_name(element: Element) -> str:

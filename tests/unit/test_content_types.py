@@ -95,7 +95,6 @@ def test_what_the_sender_declares_counts_more_than_the_suffix():
         (b"\x00\x00\x00\x18ftypmif1" + bytes(99), "photo.jpg", "a HEIC image; save it as JPEG, PNG or PDF"),
         (b"\x00\x00\x00\x1cftypavif" + bytes(99), "photo", "an AVIF image; save it as JPEG, PNG or PDF"),
         (b"\x00\x00\x00\x20ftypisom" + bytes(99), "film.mp4", "it is audio or video"),
-        (zip_of({"Index/Document.iwa": b"x", "preview.jpg": b"x"}), "letter.pages", "export it as PDF or for Office"),
         (b"Rar!\x1a\x07\x01\x00", "old.rar", "it is a RAR archive; pack its files as ZIP"),
         (b"SQLite format 3\x00\x10\x00", "x.db", "it is a database"),
         (bytes(range(256)) * 10, "x.dat", "it holds no text"),

@@ -486,11 +486,16 @@ class TestBinaryWorkbooks:
         }
         margins = struct.pack("<H", 0) + wide('&LMade by &"Arial"ACME') + b"\xff" * 4 + wide("&P")
         more = binary_record(176, struct.pack("<IIII", 1, 2, 0, 0)) + binary_record(479, margins)
+        ranges = struct.pack("<I8I", 2, 0, 2, 1, 1, 4, 4, 0, 0)
+        for flags in (0x40000, 0):  # shown, not shown
+            texts = b"".join(map(wide, ("Wrong", "No number.", "Length", "In km.")))
+            more += binary_record(64, struct.pack("<I", flags) + ranges + texts)
         comments = [("Ada", 1, 0, "On the Tiber."), ("", 2, 27, "Far away."), ("", 3, 0, "[Threaded comment]\nNo.")]
         assert lines(binary_workbook(rows, more=more, comments=comments), "a.xlsb") == [
             "Sheet S",
             "City: Rome; Units: 5",
             "City: Rome; Units: 6",
+            "Message on B1:B3 A5: Length: In km.",
             "Comment on A2 by Ada: On the Tiber.",
             "Comment on AB3: Far away.",
             "Made by ACME",

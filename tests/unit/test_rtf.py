@@ -12,7 +12,7 @@ from app.errors import DocumentError
 from app.types.texts import ExtractedText
 from ingest.readers.document import read_document
 from ingest.readers.limits import ReadLimits
-from ingest.readers.outlook import unpack_rich_text
+from ingest.readers.mapi import unpack_rich_text
 from ingest.readers.rtf import read_rtf
 
 HEAD = r"{\rtf1\ansi\ansicpg1252\deff0{\fonttbl{\f0 Arial;}{\f1\fcharset204 Arial Cyr;}{\f2\fcharset128 Mincho;}}"
