@@ -8,6 +8,7 @@ import traceback
 from contextlib import closing
 from pathlib import Path
 
+from app.catalog.write_count import require_newer_log
 from app.errors import DamagedCatalogError
 
 QUICK_BYTES = 300_000_000  # a full check takes 0.13 s per 100 MB in memory; larger files wait for `gircse doctor`
@@ -49,7 +50,7 @@ def is_full(error: BaseException | None) -> bool:
 
 
 def check_file(file: Path, *, is_thorough: bool = False) -> None:
-    """Raises DamagedCatalogError. A thorough check also compares indexes with rows and rows with the rows they refer
+    """Raises DamagedCatalogError, also for a log that is older than the file. A thorough check also compares indexes with rows and rows with the rows they refer
     to. Otherwise only the header and page count of a large file are checked. A missing or empty file is not an error.
 
     Only SQLite may open the file. When a process closes any file handle, it loses all its locks on that file, including
@@ -62,6 +63,7 @@ def check_file(file: Path, *, is_thorough: bool = False) -> None:
         return
     if not size:
         return
+    require_newer_log(file)  # before any connection that would write the log into the file
     if is_thorough:
         _check(file, "PRAGMA integrity_check(1)")
         _check(file, _LOST_ROWS)

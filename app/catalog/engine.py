@@ -30,6 +30,7 @@ from app.catalog.lock_waits import (
 )
 from app.catalog.moved_file import refuse_moved
 from app.catalog.watched_connection import HangWatch
+from app.catalog.write_count import count_writes
 from app.errors import CatalogUnavailableError, DamagedCatalogError, GircseError, InputError, full_disk_reason
 
 # Detect a vanished server; the defaults take 15 minutes or never do.
@@ -66,6 +67,7 @@ def connect(database_url: str) -> Engine:
     event.listen(engine, "begin", _begin_sqlite)
     event.listen(engine, "handle_error", _drop_read_only)
     refuse_moved(engine)
+    count_writes(engine)
     return engine
 
 
