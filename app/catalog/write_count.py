@@ -1,8 +1,8 @@
 """Counts the write transactions of a SQLite file, to notice a write-ahead log (-wal) that is older than the file.
 
-SQLite replays any complete log that lies beside a file, even one that was copied back from an earlier state: old pages
-then hide newer ones, and are soon written over them. Each transaction raises the count in the first page, so the count of
-the file with its log is never below that of the file alone, unless the log is an older one.
+SQLite replays any complete log beside a file, even one that was copied back from an earlier state: old pages then hide
+newer ones, and are soon written over them. Each transaction raises the count in the first page. So the count of the
+file with its log is never below that of the file alone, unless the log is an older one.
 """
 
 from __future__ import annotations
