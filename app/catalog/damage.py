@@ -51,7 +51,8 @@ def is_full(error: BaseException | None) -> bool:
 
 def check_file(file: Path, *, is_thorough: bool = False) -> None:
     """Raises DamagedCatalogError, also for a log that is older than the file. A thorough check also compares indexes
-    with rows and rows with the rows they refer to. Otherwise only the header and page count of a large file are checked. A missing or empty file is not an error.
+    with rows and rows with the rows they refer to. Otherwise only the header and page count of a large file are
+    checked. A missing or empty file is not an error.
 
     Only SQLite may open the file. When a process closes any file handle, it loses all its locks on that file, including
     those of other SQLite connections; the next program that closes the database then deletes the log under them
