@@ -106,6 +106,10 @@ class SqlCatalog(
             row = collection_row(session, name)
             return Collection(**row.values())
 
+    def created_at(self, name: str) -> datetime:
+        with self._database.reading() as session:
+            return collection_row(session, name).created_at
+
     def counted_collection(self, name: str) -> CountedCollection:
         with self._database.reading() as session:
             counted = self._counted_collections(session, name)
