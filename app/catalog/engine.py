@@ -13,7 +13,7 @@ from sqlite3 import Connection as SqliteConnection
 from typing import Any
 
 from sqlalchemy import URL, Connection, Engine, ExceptionContext, create_engine, event, make_url
-from sqlalchemy.exc import DatabaseError, DataError, InterfaceError, OperationalError
+from sqlalchemy.exc import DatabaseError, DataError, InterfaceError, OperationalError, StatementError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from app.catalog.damage import is_altered_value, is_damage, is_full
@@ -145,6 +145,10 @@ def errors_translated(engine: Engine) -> Iterator[None]:
         raise _unfit(error) from error
     except (InterfaceError, PoolTimeoutError) as error:
         raise unavailable(engine, getattr(error, "orig", None) or error) from error
+    except StatementError as error:  # a parameter that cannot be converted, such as a time whose UTC is in year 10000
+        if not isinstance(error.orig, OverflowError):
+            raise
+        raise _unfit(error.orig) from error
     except (LookupError, ValueError) as error:
         if isinstance(error, GircseError) or not is_altered_value(error):
             raise

@@ -6,7 +6,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 from catalog_samples import LIBRARY, Clock, new_document
@@ -14,7 +14,7 @@ from patience import PATIENCE_S
 
 from app.access.throttle import MAX_FAILURES_OF_ADDRESS, Throttle
 from app.catalog import SqlCatalog
-from app.errors import ConflictError, NotFoundError, QuotaExceededError, ThrottledError, UnknownUserError
+from app.errors import ConflictError, InputError, NotFoundError, QuotaExceededError, ThrottledError, UnknownUserError
 from app.types.access import AccountChange, ApiKey, AttemptCount, AuditEntry, Identity, Role, Scope, User, WebSession
 from app.types.quotas import Allowance, Quotas, StoredAmount
 
@@ -84,6 +84,13 @@ def test_keys_and_sessions_of_a_user_are_limited(
     access.revoke_key("k9")
     access.add_key(key_of(anna, clock, id="one more"))
     assert len(access.keys("bert")) == len(access.web_sessions("bert")) == 1
+
+
+def test_a_time_that_utc_cannot_express_is_invalid_input(catalog: SqlCatalog, anna: User, clock: Clock) -> None:
+    last = datetime.max.replace(tzinfo=timezone(timedelta(hours=-14)))
+    with pytest.raises(InputError, match="cannot hold a value of this request"):
+        catalog.access.add_key(key_of(anna, clock, expires_at=last))
+    catalog.access.add_key(key_of(anna, clock, expires_at=datetime.max.replace(tzinfo=UTC)))
 
 
 def test_of_two_changes_at_the_same_time_neither_is_lost(catalog: SqlCatalog, anna: User, clock: Clock) -> None:
