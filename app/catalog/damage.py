@@ -34,6 +34,13 @@ def is_damage(error: BaseException | None) -> bool:
     return getattr(error, "sqlstate", None) in _SQL_STATES
 
 
+def is_of_schema(error: BaseException | None) -> bool:
+    """True if this driver error means a missing table or column, as after a migration by a newer release."""
+    if isinstance(error, sqlite3.Error):
+        return str(error).startswith(_MISSING)
+    return getattr(error, "sqlstate", None) in _SQL_STATES[2:]
+
+
 def is_altered_value(error: Exception) -> bool:
     """True if this error arose while decoding a column value that the catalog never writes."""
     if isinstance(error, json.JSONDecodeError | UnicodeDecodeError):

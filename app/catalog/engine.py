@@ -16,7 +16,7 @@ from sqlalchemy import URL, Connection, Engine, ExceptionContext, create_engine,
 from sqlalchemy.exc import DatabaseError, DataError, InterfaceError, OperationalError, StatementError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
-from app.catalog.damage import is_altered_value, is_damage, is_full
+from app.catalog.damage import is_altered_value, is_damage, is_full, is_of_schema
 from app.catalog.lock_waits import (
     POLL_S,
     PatientPool,
@@ -29,6 +29,7 @@ from app.catalog.lock_waits import (
     prepare_postgres,
 )
 from app.catalog.moved_file import refuse_moved
+from app.catalog.schema_version import require_known_by
 from app.catalog.watched_connection import HangWatch
 from app.catalog.write_count import count_writes
 from app.errors import CatalogUnavailableError, DamagedCatalogError, GircseError, InputError, full_disk_reason
@@ -134,6 +135,8 @@ def errors_translated(engine: Engine) -> Iterator[None]:
     try:
         yield
     except DatabaseError as error:
+        if is_of_schema(error.orig):
+            require_known_by(engine)
         if is_damage(error.orig):
             raise damaged(engine, error.orig) from error
         if isinstance(error, DataError):
