@@ -20,7 +20,17 @@ _KEY = "changes at begin"
 
 
 def count_writes(engine: Engine) -> None:
-    """From then on, every transaction of the engine that changes a row also raises the count."""
+    """From then on, every transaction of the engine that changes a row also raises the count. Its first connection
+    raises DamagedCatalogError if the log is older than the file: to close it would write the log into the file.
+    """
+    is_checked = False
+
+    @event.listens_for(engine, "do_connect")
+    def before_opening(*_: object) -> None:
+        nonlocal is_checked
+        if not is_checked:
+            require_newer_log(Path(str(engine.url.database)))
+            is_checked = True
 
     @event.listens_for(engine, "begin")
     def begun(connection: Connection) -> None:
