@@ -5,13 +5,13 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
-from sqlalchemy import Connection, Engine, column, select, table
+from sqlalchemy import Connection, Engine, Text, column, select, table
 from sqlalchemy.exc import DatabaseError
 
 from app.errors import CatalogUnavailableError
 
 _VERSIONS = Path(__file__).parent.parent / "migrations" / "versions"
-_REVISION = select(column("version_num")).select_from(table("alembic_version"))
+_REVISION = select(column("version_num", Text)).select_from(table("alembic_version"))
 
 
 def require_known(connection: Connection) -> None:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from functools import cache
+
+try:
+    import resource
+except ImportError:  # Windows
+    resource = None  # type: ignore[assignment]
 
 _SPARE = 192  # for the model, the catalog, stored files, the index and child processes
 _ENOUGH = 8_192  # some systems allow a billion, and programs exist that close each of them
@@ -16,10 +20,8 @@ def room_for_connections() -> int:
 
     A server without a free file descriptor cannot answer any request, since it needs files to do so.
     """
-    if sys.platform == "win32":
+    if resource is None:
         return _ENOUGH  # sockets are no files there
-    import resource  # exists on Unix only
-
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY:
         return _ENOUGH
