@@ -49,7 +49,7 @@ from embedder.model.model_thread import on_model_thread
 from embedder.model.weight_formats import multiplies_bfloat16
 from embedder.model_info import DEFAULT_MODEL, MODEL_PACKAGES
 from embedder.refinement_steps import DOCUMENT_STEPS
-from embedder.text.prompts import load_tokenizer
+from embedder.text.prompts import TOKENIZER_FILE, load_tokenizer
 from embedder.text.tokens import read_fragments
 
 _TEXTS = (
@@ -149,6 +149,7 @@ def find_checkpoint(model: str) -> Checkpoint:
     verify_weights(base, contract.base_files)
     if adapter is not None:
         verify_files(adapter, contract.adapter_files)
+        _verify_own_tokenizer(adapter, contract)
     context = None
     if contract.context_encoder is not None:
         context = locate_model(_relative_to(contract.context_encoder, folder))
@@ -170,6 +171,15 @@ def _verified_folder(folder: Path, name: str, expected: Mapping[str, str]) -> Pa
         raise ContractError(f"{folder / CONTRACT_FILE} has no hash of {name}. Get the checkpoint again.")
     verify_files(folder, expected)
     return folder
+
+
+def _verify_own_tokenizer(adapter: Path, contract: Contract) -> None:
+    """A tokenizer beside the adapter replaces that of the base, so it must have the hash of one of them in the
+    contract. Contracts of earlier releases may have neither.
+    """
+    expected = contract.adapter_files.get(TOKENIZER_FILE, contract.base_files.get(TOKENIZER_FILE))
+    if expected is not None and (adapter / TOKENIZER_FILE).is_file():
+        verify_files(adapter, {TOKENIZER_FILE: expected})
 
 
 def _relative_to(base: str, folder: Path) -> str:
@@ -229,7 +239,7 @@ def _base_of_adapter(adapter: Path) -> str:
 def find_tokenizer(model: str) -> Path:
     """The tokenizer's folder for `model` (anything `find_checkpoint` accepts). Verifies no weights."""
     folder = model_folder(model)
-    if (folder / CONFIG_FILE).is_file() and (folder / "tokenizer.json").is_file():
+    if (folder / CONFIG_FILE).is_file() and (folder / TOKENIZER_FILE).is_file():
         return folder
     contract = read_contract(folder)
     if contract is not None:
@@ -406,7 +416,7 @@ def load_parts(
         context_size=None if context is None else context.backbone.hidden_size,
     )
     folder = checkpoint.base
-    if checkpoint.adapter is not None and (checkpoint.adapter / "tokenizer.json").is_file():
+    if checkpoint.adapter is not None and (checkpoint.adapter / TOKENIZER_FILE).is_file():
         folder = checkpoint.adapter
     tokenizer = load_tokenizer(folder)
     if context is not None:

@@ -259,6 +259,7 @@ CATALOG: Rules = {
     # Collections
     "collection": Rule(READER, IN_NAME),
     "counted_collection": Rule(READER, IN_NAME),
+    "created_at": Rule(READER, IN_NAME),
     "collections": Rule(READER, instead=visible_collections),
     "pause": Rule(EDITOR, IN_ONE_OR_VISIBLE, instead=pause_visible),
     "resume": Rule(EDITOR, IN_ONE_OR_VISIBLE, instead=resume_visible),

@@ -16,7 +16,17 @@ from app.catalog.access_tables import ApiKeyRow, AttemptRow, AuditRow, IdentityR
 from app.catalog.searches import delete_searches_of
 from app.catalog.sessions import CatalogPart, add_unless_taken, insert_into
 from app.errors import ConflictError, NotFoundError, UnknownUserError
-from app.types.access import AccountChange, ApiKey, AttemptCount, AuditEntry, Identity, User, WebSession
+from app.types.access import (
+    MAX_KEYS,
+    MAX_SESSIONS,
+    AccountChange,
+    ApiKey,
+    AttemptCount,
+    AuditEntry,
+    Identity,
+    User,
+    WebSession,
+)
 from app.types.quotas import StoredAmount
 
 
@@ -118,9 +128,19 @@ class SqlAccess(CatalogPart):
             return None if row is None else row.as_key()
 
     def add_key(self, key: ApiKey) -> None:
-        """Raises UnknownUserError."""
+        """Also delete the oldest invalid keys of the user beyond MAX_KEYS. Raises UnknownUserError, and ConflictError
+        if the user has as many valid ones.
+        """
+        now = self._database.clock()
         with self._database.writing() as session:
-            _user_row(session, key.user)
+            _user_row(session, key.user, is_locked=True)
+            of_user = select(ApiKeyRow).where(ApiKeyRow.user == key.user).order_by(ApiKeyRow.created_at.desc())
+            present = session.scalars(of_user).all()
+            invalid = [row for row in present if not row.as_key().is_valid(now)]
+            if len(present) - len(invalid) >= MAX_KEYS:
+                raise ConflictError(f"{key.user} has {MAX_KEYS} API keys, the most for one user: revoke some first.")
+            for row in invalid[MAX_KEYS:]:
+                session.delete(row)
             session.add(ApiKeyRow(**_values(key)))
 
     def revoke_key(self, key_id: str) -> None:
@@ -132,7 +152,8 @@ class SqlAccess(CatalogPart):
             row.revoked_at = row.revoked_at or self._database.clock()
 
     def add_session(self, session: WebSession) -> None:
-        """Add a session and delete expired ones. Raises UnknownUserError if the user is deleted or disabled. The row
+        """Add a session and delete expired ones, and of the user's others those beyond MAX_SESSIONS that were not used
+        for longest. Raises UnknownUserError if the user is deleted or disabled. The row
         lock makes a concurrent `change_user` that disables the user wait, and then delete this session as well.
         """
         with self._database.writing() as transaction:
@@ -141,6 +162,10 @@ class SqlAccess(CatalogPart):
             if transaction.scalar(is_enabled.with_for_update()) is None:
                 raise UnknownUserError.of(session.user)
             transaction.execute(delete(WebSessionRow).where(WebSessionRow.expires_at <= self._database.clock()))
+            of_user = select(WebSessionRow.token_hash).where(WebSessionRow.user == session.user)
+            latest = of_user.order_by(WebSessionRow.used_at.desc(), WebSessionRow.id).offset(MAX_SESSIONS - 1)
+            old = transaction.scalars(latest).all()
+            transaction.execute(delete(WebSessionRow).where(WebSessionRow.token_hash.in_(old)))
             transaction.add(WebSessionRow(**asdict(session)))
 
     def web_session(self, token_hash: str) -> WebSession | None:
@@ -252,8 +277,8 @@ def _count_one(session: Session, counter: str, *, at: datetime, since: datetime)
     return AttemptCount(*session.execute(statement).one())
 
 
-def _user_row(session: Session, name: str) -> UserRow:
-    row = session.get(UserRow, name)
+def _user_row(session: Session, name: str, *, is_locked: bool = False) -> UserRow:
+    row = session.get(UserRow, name, with_for_update={"key_share": True} if is_locked else None)
     if row is None:
         raise UnknownUserError.of(name)
     return row

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 
@@ -20,6 +21,7 @@ from app.catalog.ledger import SqlJobs
 from app.catalog.lens_indexes import SqlLensIndexes
 from app.catalog.lists import SqlDocumentLists
 from app.catalog.recurring_sources import SqlSources
+from app.catalog.schema_version import require_known
 from app.catalog.searches import SqlSearches
 from app.catalog.sessions import Database, add_unless_taken, collection_row, unknown_collection
 from app.catalog.shards import SqlShards
@@ -48,6 +50,8 @@ from app.types.documents import (
     utc_now,
 )
 from app.types.standing import Told
+
+log = logging.getLogger(__name__)
 
 
 class SqlCatalog(
@@ -105,6 +109,10 @@ class SqlCatalog(
         with self._database.reading() as session:
             row = collection_row(session, name)
             return Collection(**row.values())
+
+    def created_at(self, name: str) -> datetime:
+        with self._database.reading() as session:
+            return collection_row(session, name).created_at
 
     def counted_collection(self, name: str) -> CountedCollection:
         with self._database.reading() as session:
@@ -247,7 +255,9 @@ class SqlCatalog(
         try:
             with self._database.reading() as session:
                 session.execute(select(func.count()).select_from(CollectionRow))
-        except CatalogUnavailableError:
+                require_known(session.connection())
+        except CatalogUnavailableError as error:
+            log.info("The catalog cannot be used: %s", error)
             return False
         return True
 

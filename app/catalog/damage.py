@@ -8,6 +8,7 @@ import traceback
 from contextlib import closing
 from pathlib import Path
 
+from app.catalog.write_count import require_newer_log
 from app.errors import DamagedCatalogError
 
 QUICK_BYTES = 300_000_000  # a full check takes 0.13 s per 100 MB in memory; larger files wait for `gircse doctor`
@@ -33,6 +34,13 @@ def is_damage(error: BaseException | None) -> bool:
     return getattr(error, "sqlstate", None) in _SQL_STATES
 
 
+def is_of_schema(error: BaseException | None) -> bool:
+    """True if this driver error means a missing table or column, as after a migration by a newer release."""
+    if isinstance(error, sqlite3.Error):
+        return str(error).startswith(_MISSING)
+    return getattr(error, "sqlstate", None) in _SQL_STATES[2:]
+
+
 def is_altered_value(error: Exception) -> bool:
     """True if this error arose while decoding a column value that the catalog never writes."""
     if isinstance(error, json.JSONDecodeError | UnicodeDecodeError):
@@ -49,8 +57,9 @@ def is_full(error: BaseException | None) -> bool:
 
 
 def check_file(file: Path, *, is_thorough: bool = False) -> None:
-    """Raises DamagedCatalogError. A thorough check also compares indexes with rows and rows with the rows they refer
-    to. Otherwise only the header and page count of a large file are checked. A missing or empty file is not an error.
+    """Raises DamagedCatalogError, also for a log that is older than the file. A thorough check also compares indexes
+    with rows and rows with the rows they refer to. Otherwise only the header and page count of a large file are
+    checked. A missing or empty file is not an error.
 
     Only SQLite may open the file. When a process closes any file handle, it loses all its locks on that file, including
     those of other SQLite connections; the next program that closes the database then deletes the log under them
@@ -62,6 +71,7 @@ def check_file(file: Path, *, is_thorough: bool = False) -> None:
         return
     if not size:
         return
+    require_newer_log(file)  # before any connection that would write the log into the file
     if is_thorough:
         _check(file, "PRAGMA integrity_check(1)")
         _check(file, _LOST_ROWS)

@@ -13,10 +13,10 @@ from sqlite3 import Connection as SqliteConnection
 from typing import Any
 
 from sqlalchemy import URL, Connection, Engine, ExceptionContext, create_engine, event, make_url
-from sqlalchemy.exc import DatabaseError, DataError, InterfaceError, OperationalError
+from sqlalchemy.exc import DatabaseError, DataError, InterfaceError, OperationalError, StatementError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
-from app.catalog.damage import is_altered_value, is_damage, is_full
+from app.catalog.damage import is_altered_value, is_damage, is_full, is_of_schema
 from app.catalog.lock_waits import (
     POLL_S,
     PatientPool,
@@ -29,7 +29,9 @@ from app.catalog.lock_waits import (
     prepare_postgres,
 )
 from app.catalog.moved_file import refuse_moved
+from app.catalog.schema_version import require_known_by
 from app.catalog.watched_connection import HangWatch
+from app.catalog.write_count import count_writes
 from app.errors import CatalogUnavailableError, DamagedCatalogError, GircseError, InputError, full_disk_reason
 
 # Detect a vanished server; the defaults take 15 minutes or never do.
@@ -66,6 +68,7 @@ def connect(database_url: str) -> Engine:
     event.listen(engine, "begin", _begin_sqlite)
     event.listen(engine, "handle_error", _drop_read_only)
     refuse_moved(engine)
+    count_writes(engine)
     return engine
 
 
@@ -132,6 +135,8 @@ def errors_translated(engine: Engine) -> Iterator[None]:
     try:
         yield
     except DatabaseError as error:
+        if is_of_schema(error.orig):
+            require_known_by(engine)
         if is_damage(error.orig):
             raise damaged(engine, error.orig) from error
         if isinstance(error, DataError):
@@ -143,6 +148,10 @@ def errors_translated(engine: Engine) -> Iterator[None]:
         raise _unfit(error) from error
     except (InterfaceError, PoolTimeoutError) as error:
         raise unavailable(engine, getattr(error, "orig", None) or error) from error
+    except StatementError as error:  # a parameter that cannot be converted, such as a time whose UTC is in year 10000
+        if not isinstance(error.orig, OverflowError):
+            raise
+        raise _unfit(error.orig) from error
     except (LookupError, ValueError) as error:
         if isinstance(error, GircseError) or not is_altered_value(error):
             raise

@@ -15,8 +15,9 @@ from app.maintenance.backup_schedule import last_backup, scheduled_backups
 from app.maintenance.consistency import ConsistencyCheck, Inconsistency
 from app.maintenance.index_probe import probe_index, sample_of
 from app.maintenance.vector_check import compare_vectors
+from app.ports.parts import VectorIndex
 from app.settings import Settings
-from app.types.documents import StoredFile, utc_now
+from app.types.documents import Collection, StoredFile, utc_now
 from app.types.uris import shown_address
 
 if TYPE_CHECKING:  # avoids importing SQL
@@ -26,6 +27,7 @@ VECTORS = 16  # chunks per index that are embedded again
 SAMPLE = 2_000  # chunks per index that are checked, which takes about a second
 LATE, GRACE = 1.5, timedelta(hours=1)  # a backup is late after 1.5 intervals plus the time to write it
 _MAX_LISTED = 5
+_UNNAMED = "indexes that no collection names"
 REBUILD = "Run: gircse doctor --rebuild"
 REBUILD_VECTORS = f"{REBUILD} --vectors all"
 
@@ -61,9 +63,12 @@ def check_vectors(settings: Settings, *, sample: int | None = VECTORS) -> Findin
 
 
 def check_rows(settings: Settings) -> Finding:
-    """Compare a sample of every index, or all of a small one, with the chunks' rows in the catalog."""
+    """Compare a sample of every index, or all of a small one, with the chunks' rows in the catalog, and their numbers.
+
+    A catalog that was replaced by an older copy of itself lacks rows of points, and whole collections.
+    """
     blobs = FolderBlobStore(settings.home / "files")
-    found: Counter[Inconsistency] = Counter()
+    found: Counter[str] = Counter()
     with open_catalog(settings) as catalog, wiring("index").open_index(settings) as index:
         consistency = ConsistencyCheck(catalog=catalog, index=index, blobs=blobs)
         collections = [each for each in catalog.collections() if index.exists(each.active_index)]
@@ -72,10 +77,23 @@ def check_rows(settings: Settings) -> Finding:
                 each.kind for each in consistency.of_chunks(collection, sample_of(catalog, collection, SAMPLE))
             )
             found.update(each.kind for each in consistency.of_counts(collection))
+            found[Inconsistency.STALE_POINTS] += _surplus(catalog, index, collection)
+        if settings.qdrant_url is None:  # a server may hold indexes of others
+            found[_UNNAMED] = len(list(consistency.unnamed_indexes()))
+    found = +found
     if not found:
         return Finding(True, f"chunk rows of {len(collections)} indexes agree with their points")
     counts = ", ".join(f"{count} {kind}" for kind, count in found.items())
     return Finding(False, counts, "`gircse check` compares everything and names the repair.")
+
+
+def _surplus(catalog: SqlCatalog, index: VectorIndex, collection: Collection) -> int:
+    """The number of points above that of the chunks; 0 while documents are ingested."""
+    for _ in range(2):  # a job may have ended between the two counts
+        there, known = index.count(collection.active_index), catalog.indexes.chunk_count(collection.active_index)
+        if there <= known or not catalog.consistency.is_at_rest(collection.name):
+            return 0
+    return there - known
 
 
 def check_sizes(settings: Settings) -> Finding:

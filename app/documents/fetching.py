@@ -12,6 +12,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import partial
 
 from app.documents.library import Library
@@ -30,10 +31,22 @@ _AT_A_TIME = 4
 
 
 @dataclass(frozen=True, slots=True)
-class _Wanted:
+class _Place:
+    """A collection. One that is created later under the same name is another one."""
+
     collection: str
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    place: _Place
     url: str
     allowance: Allowance | None
+
+    @property
+    def collection(self) -> str:
+        return self.place.collection
 
     @property
     def user(self) -> str:
@@ -65,16 +78,17 @@ class BackgroundFetching:
         self._is_closed = False
         self._waiting: dict[str, deque[_Wanted]] = {}  # by user
         self._running: Counter[str] = Counter()  # by user
-        self._fetches: dict[str, dict[str, Fetch]] = {}  # by collection and URL, in order of `add`
+        self._fetches: dict[_Place, dict[str, Fetch]] = {}  # by collection and URL, in order of `add`
 
     def add(self, collection: str, urls: Sequence[str], *, allowance: Allowance | None = None) -> None:
         """Queue the pages. If one URL is invalid, raises InputError and queues none."""
-        name = self._catalog.collection(collection).name
+        place = self._place(collection)
         wanted = list(dict.fromkeys(url.strip() for url in urls))
         for url in wanted:
             _check_url(url)
+        self._forget_deleted()
         with self._lock:
-            fetches = self._fetches.setdefault(name, {})
+            fetches = self._fetches.setdefault(place, {})
             new = [url for url in wanted if url not in fetches or fetches[url].state is FetchState.FAILED]
             if len(fetches.keys() | set(new)) > MAX_URLS:
                 raise InputError(
@@ -83,13 +97,17 @@ class BackgroundFetching:
                 )
             for url in new:
                 fetches[url] = Fetch(url, FetchState.WAITING)
-                page = _Wanted(name, url, allowance)
+                page = _Wanted(place, url, allowance)
                 self._waiting.setdefault(page.user, deque()).append(page)
         self._begin()
 
     def fetches(self, collection: str) -> list[Fetch]:
+        try:
+            place = self._place(collection)
+        except UnknownCollectionError:
+            return []
         with self._lock:
-            return list(self._fetches.get(collection, {}).values())
+            return list(self._fetches.get(place, {}).values())
 
     def retry(self, collection: str, url: str, *, allowance: Allowance | None = None) -> None:
         """Queue a failed page again. Raises NotFoundError if the page has not failed."""
@@ -99,14 +117,39 @@ class BackgroundFetching:
     def forget(self, collection: str, url: str) -> None:
         """Remove a failed page from the list. Raises NotFoundError if the page has not failed."""
         self._require_failed(collection, url)
+        place = self._place(collection)
         with self._lock:
-            self._fetches.get(collection, {}).pop(url, None)
+            self._fetches.get(place, {}).pop(url, None)
 
     def close(self) -> None:
         """Drop waiting pages. Fetches that are running finish in the background."""
         with self._lock:
             self._is_closed = True
         self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _place(self, collection: str) -> _Place:
+        """Raises UnknownCollectionError."""
+        return _Place(collection, self._catalog.created_at(collection))
+
+    def _require_same(self, place: _Place) -> None:
+        """Raises UnknownCollectionError if the collection was deleted, even if one of its name was created since."""
+        if self._place(place.collection) != place:
+            raise UnknownCollectionError(place.collection, [])
+
+    def _forget_deleted(self) -> None:
+        """Failed pages of deleted collections would else stay in memory."""
+        with self._lock:
+            ended = [
+                place
+                for place, fetches in self._fetches.items()
+                if all(each.state is FetchState.FAILED for each in fetches.values())
+            ]
+        for place in ended:
+            try:
+                self._require_same(place)
+            except UnknownCollectionError:
+                with self._lock:
+                    self._fetches.pop(place, None)
 
     def _require_failed(self, collection: str, url: str) -> None:
         fetch = next((each for each in self.fetches(collection) if each.url == url), None)
@@ -128,13 +171,14 @@ class BackgroundFetching:
             if not self._waiting[user]:
                 del self._waiting[user]
             self._running[user] += 1
-            self._fetches[wanted.collection][wanted.url] = Fetch(wanted.url, FetchState.FETCHING)
+            self._fetches[wanted.place][wanted.url] = Fetch(wanted.url, FetchState.FETCHING)
             return wanted, self._pool.submit(self._fetch, wanted)
 
     def _fetch(self, wanted: _Wanted) -> None:
-        self._catalog.collection(wanted.collection)
+        self._require_same(wanted.place)
         self._present_allowance(wanted)
         source = self._read_url(wanted.url)
+        self._require_same(wanted.place)
         self._library.add_document(wanted.collection, replace(source, allowance=self._present_allowance(wanted)))
 
     def _present_allowance(self, wanted: _Wanted) -> Allowance | None:
@@ -146,20 +190,20 @@ class BackgroundFetching:
         with self._lock:
             self._running[wanted.user] -= 1
         if not future.cancelled():
-            self._note_outcome(wanted.collection, wanted.url, future.exception())
+            self._note_outcome(wanted.place, wanted.url, future.exception())
         self._begin()
 
-    def _note_outcome(self, collection: str, url: str, error: BaseException | None) -> None:
+    def _note_outcome(self, place: _Place, url: str, error: BaseException | None) -> None:
         if error is not None and not isinstance(error, GircseError):
             log.error("Fetching %r failed", url, exc_info=error)
         with self._lock:
             if error is None or isinstance(error, UnknownCollectionError):
-                self._fetches[collection].pop(url, None)
+                self._fetches[place].pop(url, None)
             else:
                 reason = "Internal error; see the server's log."
                 if isinstance(error, GircseError):
                     reason = error.lasting_text
-                self._fetches[collection][url] = Fetch(url, FetchState.FAILED, reason)
+                self._fetches[place][url] = Fetch(url, FetchState.FAILED, reason)
 
 
 def _check_url(url: str) -> None:

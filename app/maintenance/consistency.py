@@ -93,7 +93,7 @@ class ConsistencyCheck:
         present = set(self._index.indexes())
         for collection in self._catalog.collections():
             yield from self._of_collection(collection, present)
-        yield from self._unnamed_indexes()
+        yield from self.unnamed_indexes()
         yield from self._unneeded_files()
 
     def of_index(self, collection: Collection, index: str) -> Iterator[Discrepancy]:
@@ -269,7 +269,8 @@ class ConsistencyCheck:
         for document_id, ids in by_document.items():
             yield Discrepancy(Inconsistency.MISSING_POINTS, index, collection.name, document_id, tuple(ids))
 
-    def _unnamed_indexes(self) -> Iterator[Discrepancy]:
+    def unnamed_indexes(self) -> Iterator[Discrepancy]:
+        """Indexes of the engine that no collection names."""
         aliases = set(self._index.aliases().values())
         present = self._index.indexes()  # read before the catalog, which reserves names of new indexes
         named = set(self._catalog.garbage.names(GarbageKind.INDEX))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Protocol
 
 from app.types.documents import (
@@ -129,6 +129,11 @@ class Catalog(LensesAndJudgements, Protocol):
 
     def collection(self, name: str) -> Collection:
         """Raises UnknownCollectionError."""
+        ...
+
+    def created_at(self, name: str) -> datetime:
+        """When the collection was created: a later one of the same name is another one. Raises
+        UnknownCollectionError."""
         ...
 
     def counted_collection(self, name: str) -> CountedCollection:

@@ -16,6 +16,8 @@ from app.types.quotas import AS_SET, Quotas
 
 EVERYTHING = ("*",)
 MIN_PASSWORD_CHARACTERS = 10
+MAX_KEYS = 200  # valid ones per user; as many that are not are kept
+MAX_SESSIONS = 100  # per user
 
 
 class Role(IntEnum):

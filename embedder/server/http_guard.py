@@ -1,5 +1,5 @@
 """uvicorn's HTTP protocols with limits on the head of a request (size, and time from its first byte) and on the
-connections per address.
+connections, per address and in total.
 
 httptools buffers a head, or the trailer fields behind a body, without limit, and waits for it without limit; h11 limits
 only the size. httptools also drops the body of a request with `Upgrade`, which Java's client sends by default.
@@ -10,6 +10,8 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Callable
+from functools import lru_cache
+from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Any
 
 import h11
@@ -17,6 +19,7 @@ from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from embedder.server.lingering import LingeringTransport
+from embedder.server.open_files import room_for_connections
 
 try:
     import httptools
@@ -26,10 +29,23 @@ except ImportError:  # not installed: uvicorn can use h11 instead
 
 MAX_HEAD_BYTES = 64 * 1024
 HEAD_DEADLINE_S = 30.0
-MAX_CONNECTIONS_OF_ADDRESS = 256  # half of a process's 1,024 file descriptors stay free for others
+MAX_CONNECTIONS_OF_ADDRESS = 256  # of a /64 network, for IPv6: a single machine may use all addresses of one
 _TOO_MANY = b"429 Too Many Requests"
+_NO_ROOM = b"503 Service Unavailable"
 _TOO_LARGE = b"431 Request Header Fields Too Large"
 _TOO_LATE = b"408 Request Timeout"
+
+
+@lru_cache(4_096)
+def _network_of(address: str) -> str:
+    """An IPv4 address, or the /64 network of an IPv6 address."""
+    try:
+        parsed = ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    if isinstance(parsed, IPv4Address):
+        return str(parsed)
+    return str(parsed.ipv4_mapped or IPv6Address(int(parsed) >> 64 << 64))
 
 
 class _Bounded:
@@ -54,7 +70,9 @@ class _Bounded:
     def connection_made(self, transport: Any) -> None:
         self._lingering = LingeringTransport(transport, lambda: self._is_amid_request)
         super().connection_made(self._lingering)  # type: ignore[misc]
-        if self._is_one_too_many():
+        if self.client is not None and len(self.connections) > room_for_connections():  # commands always get in
+            self.refuse(_NO_ROOM)
+        elif self._is_one_too_many():
             self.refuse(_TOO_MANY)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -69,8 +87,9 @@ class _Bounded:
         address = self.client[0]
         if isinstance(self.app, ProxyHeadersMiddleware) and address in self.app.trusted_hosts:
             return False
-        of_address = sum(each.client is not None and each.client[0] == address for each in self.connections)
-        return of_address > MAX_CONNECTIONS_OF_ADDRESS
+        network = _network_of(address)
+        clients = [each.client[0] for each in self.connections if each.client is not None]
+        return sum(_network_of(each) == network for each in clients) > MAX_CONNECTIONS_OF_ADDRESS
 
     def shutdown(self) -> None:
         super().shutdown()  # type: ignore[misc]

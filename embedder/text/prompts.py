@@ -108,6 +108,7 @@ CONTEXT_SLOT = -1  # placeholder id of the contextual token; its embedding is no
 INSTRUCTION_END = -2  # if the contract needs it, the instruction's own ids come first, then this marker
 SENTENCE_START = -3  # marks the first id of each sentence, if the contract selects sentences
 # Names of the end-of-text token by family; the first one in the vocabulary is used.
+TOKENIZER_FILE = "tokenizer.json"
 _END_TOKENS = ("<eos>", "</s>", "<|endoftext|>", "<|end_of_text|>", "[SEP]")
 
 
@@ -346,7 +347,7 @@ def check_surrogates(text: str, name: str) -> None:
 
 def load_tokenizer(folder: Path) -> Tokenizer:
     """Loads the fast tokenizer of a model folder."""
-    file = folder / "tokenizer.json"
+    file = folder / TOKENIZER_FILE
     if file.is_file():
         return Tokenizer.from_file(str(file))
     try:

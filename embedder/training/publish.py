@@ -17,7 +17,7 @@ from embedder.model.contract import ADAPTER_FILES, CONTRACT_FILE, Contract, hash
 from embedder.model.gguf_source import copy_notices
 from embedder.model.heads import SOFT_HEAD_FILE
 from embedder.model.pretrained import PreTrainedModel
-from embedder.text.prompts import load_tokenizer
+from embedder.text.prompts import TOKENIZER_FILE, load_tokenizer
 from embedder.training.card import CARD_FILE, write_card
 from embedder.training.config import CONFIG_FILE, TrainConfig
 from embedder.training.model import TrainedModel
@@ -64,7 +64,7 @@ def _save_adapter(model: PeftModel, contract: Contract, config: TrainConfig, fol
     if kept is not None:
         card.write_bytes(kept)
     _clean_adapter_config(folder, config.base)
-    return dataclasses.replace(contract, adapter_files=hash_files(folder, (ADAPTER_FILES,)))
+    return dataclasses.replace(contract, adapter_files=hash_files(folder, (ADAPTER_FILES, TOKENIZER_FILE)))
 
 
 def _save_whole(model: PreTrainedModel, contract: Contract, folder: Path) -> Contract:
@@ -76,8 +76,8 @@ def _save_whole(model: PreTrainedModel, contract: Contract, folder: Path) -> Con
     model.save_pretrained(str(folder), state_dict=kept)
     if head is not None:
         save_file(head.state_dict(), folder / SOFT_HEAD_FILE)
-    load_tokenizer(base).save(str(folder / "tokenizer.json"))
-    return dataclasses.replace(contract, base=".", base_files=hash_files(folder, ("*.safetensors", "tokenizer.json")))
+    load_tokenizer(base).save(str(folder / TOKENIZER_FILE))
+    return dataclasses.replace(contract, base=".", base_files=hash_files(folder, ("*.safetensors", TOKENIZER_FILE)))
 
 
 def _clean_adapter_config(folder: Path, base: str) -> None:

@@ -6,7 +6,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 from catalog_samples import LIBRARY, Clock, new_document
@@ -14,7 +14,7 @@ from patience import PATIENCE_S
 
 from app.access.throttle import MAX_FAILURES_OF_ADDRESS, Throttle
 from app.catalog import SqlCatalog
-from app.errors import ConflictError, NotFoundError, QuotaExceededError, ThrottledError, UnknownUserError
+from app.errors import ConflictError, InputError, NotFoundError, QuotaExceededError, ThrottledError, UnknownUserError
 from app.types.access import AccountChange, ApiKey, AttemptCount, AuditEntry, Identity, Role, Scope, User, WebSession
 from app.types.quotas import Allowance, Quotas, StoredAmount
 
@@ -60,6 +60,37 @@ def test_users_come_back_as_they_were_kept(catalog: SqlCatalog, anna: User, cloc
             ask("clara")
     with pytest.raises(UnknownUserError):
         catalog.access.change_user("clara", AccountChange(Role.READER))
+
+
+def test_keys_and_sessions_of_a_user_are_limited(
+    catalog: SqlCatalog, anna: User, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for limit in ("MAX_KEYS", "MAX_SESSIONS"):
+        monkeypatch.setattr(f"app.catalog.access.{limit}", 3)
+    access, bert = catalog.access, User("bert", Role.ADMIN, clock())
+    access.add_user(bert)
+    access.add_key(key_of(bert, clock, id="of bert"))
+    access.add_session(session_of("bert", "b" * 64, clock))
+    for number in range(12):
+        clock.advance(timedelta(seconds=1))
+        access.add_key(key_of(anna, clock, id=f"k{number}"))
+        if number < 9:
+            access.revoke_key(f"k{number}")
+        access.add_session(session_of("anna", f"{number:064}", clock))
+    assert [key.id for key in access.keys("anna")] == ["k11", "k10", "k9", "k8", "k7", "k6"]
+    assert [each.token_hash for each in access.web_sessions("anna")] == [f"{number:064}" for number in (11, 10, 9)]
+    with pytest.raises(ConflictError, match=r"anna has 3 API keys.*revoke some"):
+        access.add_key(key_of(anna, clock, id="one more"))
+    access.revoke_key("k9")
+    access.add_key(key_of(anna, clock, id="one more"))
+    assert len(access.keys("bert")) == len(access.web_sessions("bert")) == 1
+
+
+def test_a_time_that_utc_cannot_express_is_invalid_input(catalog: SqlCatalog, anna: User, clock: Clock) -> None:
+    last = datetime.max.replace(tzinfo=timezone(timedelta(hours=-14)))
+    with pytest.raises(InputError, match="cannot hold a value of this request"):
+        catalog.access.add_key(key_of(anna, clock, expires_at=last))
+    catalog.access.add_key(key_of(anna, clock, expires_at=datetime.max.replace(tzinfo=UTC)))
 
 
 def test_of_two_changes_at_the_same_time_neither_is_lost(catalog: SqlCatalog, anna: User, clock: Clock) -> None:

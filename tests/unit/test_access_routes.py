@@ -20,9 +20,10 @@ from starlette.routing import Mount
 
 from app.access.logins import Logins
 from app.api.unrouted import Unrouted
+from app.catalog.access_tables import ApiKeyRow
 from app.search.judgements import new_judgement, new_lens
 from app.testing import ToyEmbedder
-from app.types.access import Role
+from app.types.access import Role, Scope
 from app.types.documents import Document, DocumentState, Source
 from app.types.standing import Watch
 
@@ -494,6 +495,46 @@ def test_nobody_gets_nowhere(application: AccessApplication, route: tuple[str, s
         assert scene.collection not in answer.text
     if answer.status_code == 401:
         assert answer.headers["www-authenticate"] == "Bearer"
+
+
+@pytest.fixture(scope="module")
+def ended(application: AccessApplication) -> Mapping[str, dict[str, str]]:
+    """Credentials of admins that were right, and used, before they ended; by the way in which they did."""
+    accounts, client = application.accounts, application.client_at("10.1.0.1")
+    catalog = application.application.services.catalog
+    keys = {}
+    for way in ("revoked", "expired", "of-a-disabled-user", "of-a-deleted-user", "session"):
+        accounts.add_user(way, role=Role.ADMIN, password=f"a password of {way}")
+        keys[way] = accounts.add_key(way, scopes=[Scope.ACCESS])
+    credentials = {way: {"authorization": f"Bearer {secret}"} for way, (_, secret) in keys.items() if way != "session"}
+    token = Logins(accounts, catalog.access).begin_session("session", address="10.1.0.1")
+    credentials["session"] = {"cookie": f"gircse_session={token}"}
+    assert {client.get("/api/v1/me", headers=each).status_code for each in credentials.values()} == {200}
+    accounts.ledger.revoke_key(keys["revoked"][0].id)
+    with catalog.database.writing() as session:
+        row = session.get_one(ApiKeyRow, keys["expired"][0].id)
+        row.created_at, row.expires_at = datetime(2020, 1, 1, tzinfo=UTC), datetime(2020, 1, 2, tzinfo=UTC)
+    accounts.change_user("of-a-disabled-user", is_disabled=True)
+    accounts.remove_user("of-a-deleted-user")
+    accounts.change_user("session", password="another password of session")
+    return credentials
+
+
+@pytest.mark.parametrize("route", each_route())
+def test_who_has_lost_all_rights_gets_nowhere(
+    application: AccessApplication,
+    route: tuple[str, str],
+    scenes: dict[str, Scene],
+    ended: Mapping[str, dict[str, str]],
+) -> None:
+    scene = scene_for(application, route, OWN, scenes)
+    options = dict(ROUTES[route].ask(scene))
+    url = options.pop("url")
+    client = application.client_at(f"10.1.1.{sorted(ROUTES).index(route)}")
+    for way, headers in ended.items():
+        answer = client.request(route[0], url, headers=headers, **options)
+        assert answer.status_code in ((303, 401) if route[0] == "GET" else (401,)), (way, answer.text)
+        assert MARKER not in answer.text
 
 
 @pytest.mark.parametrize(("route", "who"), each_case(lambda case: NEXT_TO_BORDER[case.role]))

@@ -13,6 +13,7 @@ from sqlalchemy import text
 
 from app.catalog import check_file, connect
 from app.catalog import damage as damage_module
+from app.catalog.engine import writing
 from app.commands.checks import check_catalog
 from app.commands.findings import ask
 from app.documents.blobs import FolderBlobStore
@@ -142,3 +143,46 @@ def test_an_empty_catalog_beside_stored_files_is_one_that_was_lost(tmp_path: Pat
     (tmp_path / "files").rename(tmp_path / "away")
     with open_catalog(settings) as catalog:
         assert catalog.collections() == []
+
+
+def test_a_log_of_an_earlier_state_is_refused_and_changes_nothing(file: Path, tmp_path: Path) -> None:
+    log, kept = file.with_name("catalog.db-wal"), tmp_path / "earlier-wal"
+    for number in range(30):
+        engine = connect(f"sqlite:///{file}")
+        with engine.begin() as connection:
+            connection.execute(text("CREATE TABLE IF NOT EXISTS note (said TEXT)"))
+            connection.execute(text("INSERT INTO note VALUES (:said)"), {"said": f"{number} {'x' * 900}"})
+        if number == 3:
+            shutil.copy(log, kept)
+        check_file(file)  # beside its own log
+        engine.dispose()
+        check_file(file)
+    before = file.read_bytes()
+    shutil.copy(kept, log)
+    for _ in range(2):
+        with pytest.raises(DamagedCatalogError, match=r"catalog\.db-wal, is older than the file"):
+            check_file(file)
+        with pytest.raises(DamagedCatalogError, match="is older than the file"), connect(f"sqlite:///{file}").begin():
+            pass  # as by a command that does not check the file first
+    assert (file.read_bytes(), log.read_bytes()) == (before, kept.read_bytes())
+    for beside in ("catalog.db-wal", "catalog.db-shm"):
+        file.with_name(beside).unlink(missing_ok=True)  # as the message says
+    check_file(file)
+    engine = connect(f"sqlite:///{file}")
+    with engine.connect() as connection:
+        assert connection.execute(text("SELECT count(*) FROM note")).scalar() == 30
+    engine.dispose()
+
+
+def test_a_transaction_that_changes_nothing_writes_nothing(file: Path) -> None:
+    engine = connect(f"sqlite:///{file}")
+    with engine.begin() as connection:
+        connection.execute(text("CREATE TABLE note (said TEXT)"))
+        connection.execute(text("INSERT INTO note VALUES ('ours')"))
+    log = file.with_name("catalog.db-wal")
+    size = log.stat().st_size
+    for _ in range(3):
+        with writing(engine).begin() as connection:
+            connection.execute(text("UPDATE note SET said = 'theirs' WHERE said = 'nothing'"))
+    assert log.stat().st_size == size
+    engine.dispose()

@@ -53,6 +53,24 @@ def test_adapter_changes_the_vectors_of_its_base(adapter_folder):
     assert np.abs(with_adapter - without).max() > 1e-3
 
 
+@pytest.mark.parametrize("of", ["base_files", "adapter_files"])
+def test_another_tokenizer_beside_the_adapter_is_refused(adapter_folder, of):
+    """Single exchanged tokens would change vectors, but neither hashes of weights nor golden vectors."""
+    tokenizer = adapter_folder / "tokenizer.json"
+    shutil.copy(adapter_folder.parent / "base" / "tokenizer.json", tokenizer)
+    hashes = getattr(read_contract(adapter_folder), of)
+    rewrite(adapter_folder, **{of: {**hashes, **hash_files(adapter_folder, ("tokenizer.json",))}})
+    if of == "base_files":
+        assert find_checkpoint(str(adapter_folder)).adapter == adapter_folder
+    known = json.loads(tokenizer.read_text())
+    words = known["model"]["vocab"]
+    one, other = list(words)[-2:]
+    words[one], words[other] = words[other], words[one]
+    tokenizer.write_text(json.dumps(known))
+    with pytest.raises(ContractError, match=r"tokenizer\.json has SHA-256"):
+        find_checkpoint(str(adapter_folder))
+
+
 @pytest.mark.parametrize("changes", [{}, {"use_rslora": True}, {"rank_pattern": {"q_proj": 4}, "lora_alpha": 40}])
 def test_merged_adapter_equals_the_unmerged_one(adapter_folder, changes):
     config = adapter_folder / "adapter_config.json"

@@ -284,3 +284,27 @@ def test_a_row_that_refers_to_none_and_an_index_that_has_other_values_than_its_r
         database.execute("UPDATE document SET collection = 'library', state = 'reaey'")
         database.commit()
     assert_ill(finding("catalog"), detail="a row holds a value that the catalog never writes", advice="")
+
+
+def test_a_catalog_that_is_older_than_the_points(
+    finding: Callable[..., Finding], home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after copying back an earlier catalog.db: documents, and whole collections, are missing."""
+    monkeypatch.setenv("GIRCSE_HOME", str(home))
+
+    def ingest(text: str, collection: str) -> None:
+        file = tmp_path / f"{collection}.txt"
+        file.write_text(text, "utf-8")
+        done = CliRunner().invoke(app, ["ingest", str(file), "--collection", collection, "--wait"])
+        assert done.exit_code == 0, done.output
+
+    ingest("Cats sleep all day.", "animals")
+    earlier = (home / "catalog.db").read_bytes()
+    ingest("Rivers carry sand to the sea.", "rivers")
+    ingest("Cats sleep all day. Dogs bark at night, and owls hunt. " * 60, "animals")
+    assert_well(finding("rows"))
+    for beside in home.glob("catalog.db-*"):
+        beside.unlink()
+    (home / "catalog.db").write_bytes(earlier)
+    assert_ill(finding("rows"), detail="points without a chunk", advice="gircse check")
+    assert "1 indexes that no collection names" in finding("rows").detail

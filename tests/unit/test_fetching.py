@@ -128,6 +128,38 @@ def test_pages_of_a_deleted_collection_are_forgotten(toy_services: Any, fetching
     assert toy_services.services.catalog.documents("library") == []
 
 
+def test_pages_of_a_deleted_collection_do_not_reach_a_later_one_of_its_name(
+    toy_services: Any, fetching: BackgroundFetching, web: Web
+) -> None:
+    library = toy_services.services.library
+    fetching.add("library", [ABSENT])
+    finished(fetching)
+    web.unblocked.clear()
+    fetching.add("library", [f"https://example.org/{number}" for number in range(8)])
+    wait_until(lambda: len(web.asked) == 5)
+    library.delete_collection("library")
+    library.ensure_collection("library")
+    assert fetching.fetches("library") == []
+    web.unblocked.set()
+    fetching.add("library", [PAGE])
+    assert finished(fetching) == []
+    wait_until(lambda: PAGE in web.asked)
+    wait_until(lambda: len(toy_services.services.catalog.documents("library")) == 1)
+    assert [each.uri for each in toy_services.services.catalog.documents("library")] == [PAGE]
+    assert len(web.asked) == 6
+
+
+def test_failed_pages_of_deleted_collections_are_not_kept(toy_services: Any, fetching: BackgroundFetching) -> None:
+    library = toy_services.services.library
+    for number in range(3):
+        library.ensure_collection(f"made-{number}")
+        fetching.add(f"made-{number}", [ABSENT])
+        wait_until(lambda name=f"made-{number}": fetching.fetches(name)[0].state is FetchState.FAILED)
+        library.delete_collection(f"made-{number}")
+    fetching.add("library", [ABSENT])
+    assert [each.collection for each in fetching._fetches] == ["library"]
+
+
 def test_pages_of_a_user_whose_rights_have_ended_are_not_added(toy_services: Any, web: Web) -> None:
     services = toy_services.services
     services.library.ensure_collection("library")

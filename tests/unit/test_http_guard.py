@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -232,6 +234,46 @@ def test_one_address_has_so_many_connections_and_a_proxy_any_number(
         assert connect().recv(12) == b"HTTP/1.1 429" if proxies == "192.0.2.1" else status(connect()) == b"200"
         held.pop().close()
         wait_until(lambda: status(connect()) == b"200")
+
+
+@pytest.mark.parametrize(
+    ("address", "network"),
+    [
+        ("192.0.2.7", "192.0.2.7"),
+        ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::"),
+        ("fe80::1%eth0", "fe80::"),
+        ("::ffff:192.0.2.7", "192.0.2.7"),
+        ("testclient", "testclient"),
+    ],
+)
+def test_all_addresses_of_an_ipv6_network_count_as_one(address: str, network: str) -> None:
+    assert http_guard._network_of(address) == network
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS, ids=lambda each: each.__name__)
+@pytest.mark.parametrize("proxies", ["192.0.2.1", "127.0.0.0/8"], ids=["an address", "a proxy"])
+def test_connections_leave_room_for_files(protocol: type, proxies: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a free file descriptor nothing could be answered."""
+    monkeypatch.setattr(http_guard, "room_for_connections", lambda: 3)
+    with served(protocol, proxies) as port, ExitStack() as opened:
+        held = [opened.enter_context(socket.create_connection(("127.0.0.1", port), PATIENCE_S)) for _ in range(4)]
+        assert held[3].recv(12) == b"HTTP/1.1 503"
+        held[0].sendall(ANSWERED)
+        assert held[0].recv(65_536)[9:12] == b"200"
+
+
+def test_as_many_files_may_be_open_as_the_system_allows() -> None:
+    code = """
+import resource
+from embedder.server.open_files import room_for_connections
+hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+resource.setrlimit(resource.RLIMIT_NOFILE, (300, min(hard, 5_000)))
+print(room_for_connections(), *resource.getrlimit(resource.RLIMIT_NOFILE))
+"""
+    found = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, cwd=ROOT).stdout
+    room, soft, hard = map(int, found.split())
+    assert soft == hard
+    assert room == soft - 192
 
 
 def test_every_server_is_started_with_it() -> None:

@@ -16,7 +16,7 @@ from sqlalchemy import Engine, inspect, text
 
 from app.catalog import SqlCatalog, connect, migrate, upgrade
 from app.catalog.tables import Table
-from app.errors import CatalogTooNewError
+from app.errors import CatalogTooNewError, CatalogUnavailableError, DamagedCatalogError
 from app.types.access import Role, Scope
 from app.types.documents import JobPriority
 from app.types.uris import upload_uri
@@ -164,6 +164,29 @@ def test_a_database_of_a_newer_release_is_refused_untouched(
     with pytest.raises(CatalogTooNewError, match=f"'{NEXT}'.*newer"):
         upgrade(engine)
     assert revision(engine) == NEXT
+
+
+def test_a_process_that_a_newer_release_overtook_says_so_instead_of_damage(
+    tmp_path: Path, engine_at: Callable[[Path], Engine], newer_release: Callable[..., None]
+) -> None:
+    """Else an operator would restore a backup over an intact catalog, as the message about damage advises."""
+    engine = engine_at(tmp_path / "catalog.db")
+    upgrade(engine)
+    catalog = SqlCatalog(engine)
+    assert catalog.is_alive()
+    newer_release()
+    newer = engine_at(tmp_path / "catalog.db")
+    upgrade(newer)
+    assert not catalog.is_alive()
+    assert catalog.collections() == []  # what both releases know still works
+    with newer.begin() as connection:
+        connection.exec_driver_sql("ALTER TABLE collection RENAME COLUMN fingerprint TO model")
+    with pytest.raises(CatalogUnavailableError, match=f"newer release has migrated the catalog to schema '{NEXT}'"):
+        catalog.collections()
+    with newer.begin() as connection:
+        connection.execute(text("UPDATE alembic_version SET version_num = :known"), {"known": HEAD})
+    with pytest.raises(DamagedCatalogError, match="no such column"):
+        catalog.collections()
 
 
 def test_many_starting_at_once_migrate_once(
