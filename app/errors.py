@@ -144,13 +144,13 @@ class UnknownSavedSearchError(NotFoundError):
 class UnknownDocumentError(NotFoundError):
     @classmethod
     def of(cls, document_id: str) -> Self:
-        return cls(f"No document has the id {document_id!r}. `gircse documents` lists them.")
+        return cls(f"No document has the id {document_id!r}. `gircse documents list` lists them.")
 
 
 class UnknownJobError(NotFoundError):
     @classmethod
     def of(cls, job_id: str) -> Self:
-        return cls(f"No job has the id {job_id!r}. `gircse jobs` lists them.")
+        return cls(f"No job has the id {job_id!r}. `gircse jobs list` lists them.")
 
 
 class UnknownLensError(NotFoundError):
