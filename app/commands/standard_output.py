@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
 _STDIN, _STDOUT, _STDERR = range(3)
+_replaced: list[TextIO | None] = []  # kept, because a stream closes its descriptor with its last reference
 
 
 class _Output(io.FileIO):
@@ -56,6 +57,7 @@ def set_up_streams() -> None:
         return
     for descriptor in (_STDIN, _STDOUT, _STDERR):
         _occupy(descriptor)
+    _replaced.extend((sys.stdout, sys.stderr))
     sys.stderr = _stream(_Messages(_STDERR, "wb", closefd=False), like=sys.stderr)
     sys.stdout = _stream(_Output(_STDOUT, "wb", closefd=False), like=sys.stdout)
 

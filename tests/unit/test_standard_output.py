@@ -81,3 +81,10 @@ def test_messages_that_nobody_gets_end_nothing(environment: dict[str, str]) -> N
     ended = subprocess.run(shell, stdout=subprocess.PIPE, env=environment, check=False)
     assert ended.returncode == 0
     assert ended.stdout.count(b"\n") > 3
+
+
+def test_streams_of_the_caller_stay_open(environment: dict[str, str]) -> None:
+    code = "import os, sys; sys.stdout = os.fdopen(1, 'w'); " + GIRCSE
+    ended = run(code, ["--version"], environment, stdout=subprocess.PIPE)
+    assert (ended.returncode, ended.stderr) == (0, b"")
+    assert ended.stdout.startswith(b"gircse ")
