@@ -335,7 +335,7 @@ def main() -> None:
     # build no faster. NumPy reads this variable on import; torch has its own threads.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     try:
-        app()
+        app(prog_name="gircse")
     finally:
         sys.stdout.flush()
         gc.freeze()

@@ -112,3 +112,16 @@ def test_the_thread_ends_with_its_program() -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=PATIENCE_S, check=True
     )
     assert done.stdout.strip() == "384"
+
+
+@pytest.mark.filterwarnings("error::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_model_that_is_loaded_while_the_process_ends_is_no_error(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise RuntimeError("cannot schedule new futures after interpreter shutdown")
+
+    monkeypatch.setattr("app.wiring.embedding.load_engine", refuse)
+    with pytest.raises(RuntimeError, match="cannot schedule"):
+        LocalEmbedder(model)._load()
+    ended = threading.Thread()
+    monkeypatch.setattr(threading, "main_thread", lambda: ended)
+    LocalEmbedder(model)._load()

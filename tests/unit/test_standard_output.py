@@ -21,7 +21,7 @@ def lines():
         typer.echo(number)
 cli.main()
 """
-NEVER_FLUSHED = "import sys; from app import cli; cli.app = lambda: sys.stdout.write('text'); cli.main()"
+NEVER_FLUSHED = "import sys; from app import cli; cli.app = lambda **_: sys.stdout.write('text'); cli.main()"
 CASES = [
     pytest.param(GIRCSE, ["--help"], id="help"),
     pytest.param(GIRCSE, ["--version"], id="version"),

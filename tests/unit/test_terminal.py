@@ -215,3 +215,10 @@ def test_only_commands_and_options_of_the_help_are_suggested(typed: tuple[str, .
 def test_hidden_commands_still_work() -> None:
     assert "former" not in CliRunner().invoke(app, ["users", "remove", "--help"]).output
     assert CliRunner().invoke(app, ["users", "remove", "--help"]).exit_code == 0
+
+
+@pytest.mark.parametrize("command", ["ingest", "watch"])
+def test_an_empty_name_does_not_mean_the_working_directory(command: str) -> None:
+    result = CliRunner().invoke(app, [command, ""])
+    assert result.exit_code == 2
+    assert "a name is empty" in result.stderr
