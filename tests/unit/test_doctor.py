@@ -172,6 +172,12 @@ def test_jobs(finding: Callable[..., Finding], home: Path) -> None:
     engine.dispose()
     assert_ill(finding("jobs"), detail="1 dead", advice="gircse jobs retry")
     assert_ill(finding("jobs"), detail="1 leased or scheduled more than an hour ahead", advice="gircse worker")
+    with engine.begin() as connection:
+        connection.exec_driver_sql("DELETE FROM job WHERE id = 'k'")
+        connection.exec_driver_sql("UPDATE job SET attempts = 1")  # refused: the file is damaged, say
+    assert_well(finding("jobs"))
+    assert "1 dead (1 for unreadable documents" in finding("jobs").detail
+    engine.dispose()
     assert_ill(finding("collections"), detail="embedded by another model: c", advice="gircse reindex")
 
 
