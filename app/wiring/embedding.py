@@ -83,7 +83,8 @@ class LocalEmbedder:
 
     def _load(self) -> None:
         try:
-            self._opened.get()
+            with errors_translated():
+                self._opened.get()
         except (GircseError, OSError):
             pass  # the first call tries again and raises it
         except RuntimeError:
