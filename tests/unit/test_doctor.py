@@ -138,6 +138,7 @@ def test_catalog(finding: Callable[..., Finding], home: Path) -> None:
     assert_ill(finding("catalog"), detail="Install that release", advice="")
     away = finding("catalog", database_url="postgresql://nobody@127.0.0.1:1/none")
     assert_ill(away, detail="Check GIRCSE_DATABASE_URL", advice="")
+    assert "\n" not in away.detail
 
 
 def test_clock(finding: Callable[..., Finding], monkeypatch: pytest.MonkeyPatch) -> None:
