@@ -16,6 +16,7 @@ PACKAGES = {
     "ui": "app.py",
     "sample": "library.jsonl",
 }
+_INTERRUPTED = 130  # exit code
 
 
 def hiding_places() -> Iterator[tuple[str, str]]:
@@ -30,6 +31,13 @@ def hiding_places() -> Iterator[tuple[str, str]]:
 
 
 def main() -> None:
+    try:
+        _run()
+    except KeyboardInterrupt:  # before the application handles it: it is still being imported
+        sys.exit(_INTERRUPTED)
+
+
+def _run() -> None:
     if hidden := next(hiding_places(), None):
         name, place = hidden
         sys.exit(

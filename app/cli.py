@@ -1,6 +1,7 @@
 """The command `gircse`.
 
-Exit codes: 0 done, 1 error with one line on stderr, 2 wrong usage, 130 interrupted, 143 ended by SIGTERM.
+Exit codes: 0 done, 1 error with one line on stderr, 2 wrong usage, 130 interrupted, 141 the reader of the output left
+(`| head`), 143 ended by SIGTERM.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from app.commands.standard_output import set_up_streams
+from app.commands.suggestions import SuggestingGroup, drop_hidden_options
 from app.errors import GircseError, InputError
 from app.types.documents import require_text
 
@@ -195,7 +198,7 @@ class _Commands(Mapping[str, Any]):
         command = getattr(import_module(f"app.commands.{module}"), attribute)
         holder = typer.Typer(add_completion=False, rich_markup_mode="rich")
         if isinstance(command, typer.Typer):
-            holder.add_typer(command, name=name, rich_help_panel=COMMANDS[name].panel)
+            holder.add_typer(command, name=name, cls=SuggestingGroup, rich_help_panel=COMMANDS[name].panel)
             return typer.main.get_command(holder).commands[name]  # type: ignore[attr-defined]
         own: dict[str, Any] = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
         settings = own if COMMANDS[name].hands_over else None
@@ -244,13 +247,16 @@ class _Group(TyperGroup):
             error.message = error.message.removeprefix("Value error, ")  # of pydantic
             raise
         except (GircseError, OSError) as error:
-            if ctx.params.get("debug") or isinstance(error, BrokenPipeError):
+            if ctx.params.get("debug"):
                 raise
             typer.echo(f"gircse: {error}", err=True)
             raise typer.Exit(1) from error
         except (KeyboardInterrupt, SystemExit) as stop:
             if (isinstance(stop, KeyboardInterrupt) or stop.code == _TERMINATED) and ctx.invoked_subcommand in COMMANDS:
                 _report_interruption(COMMANDS[ctx.invoked_subcommand].interrupted)
+            raise
+        except Exception as error:
+            drop_hidden_options(error)
             raise
 
 
@@ -317,6 +323,7 @@ def end_at_signal(number: int, frame: FrameType | None) -> None:
 
 
 def main() -> None:
+    set_up_streams()
     sys.excepthook = _report_unexpected
     signal.signal(signal.SIGTERM, end_at_signal)
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # otherwise it is ignored, as under nohup
@@ -328,6 +335,7 @@ def main() -> None:
     # build no faster. NumPy reads this variable on import; torch has its own threads.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     try:
-        app()
+        app(prog_name="gircse")
     finally:
+        sys.stdout.flush()
         gc.freeze()

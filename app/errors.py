@@ -4,7 +4,8 @@ GircseError
 ├── InputError                 the caller's input is invalid                          422
 │   ├── EmptyQueryError
 │   ├── DocumentError          a document cannot be read; its row stores the reason
-│   │   ├── ReadingLimitError  reading took too much time or memory
+│   │   ├── ServerLimitError   this server, as it is set up and busy, cannot read it
+│   │   │   └── ReadingLimitError  reading took too much time or memory
 │   │   ├── VanishedError      the document no longer exists at its address
 │   │   └── SyncEndedError     this sync can fetch nothing more of the source
 │   ├── FilterError
@@ -79,8 +80,12 @@ class DocumentError(InputError):
     """A document cannot be read. The person who added it sees the message."""
 
 
-class ReadingLimitError(DocumentError):
-    """Reading took more time or memory than allowed. On a less busy machine, or with a higher limit, it may succeed."""
+class ServerLimitError(DocumentError):
+    """The same file may be read on a less busy machine, with another setting, or with an extra installed."""
+
+
+class ReadingLimitError(ServerLimitError):
+    """Reading took more time or memory than allowed."""
 
 
 class VanishedError(DocumentError):
@@ -144,13 +149,13 @@ class UnknownSavedSearchError(NotFoundError):
 class UnknownDocumentError(NotFoundError):
     @classmethod
     def of(cls, document_id: str) -> Self:
-        return cls(f"No document has the id {document_id!r}. `gircse documents` lists them.")
+        return cls(f"No document has the id {document_id!r}. `gircse documents list` lists them.")
 
 
 class UnknownJobError(NotFoundError):
     @classmethod
     def of(cls, job_id: str) -> Self:
-        return cls(f"No job has the id {job_id!r}. `gircse jobs` lists them.")
+        return cls(f"No job has the id {job_id!r}. `gircse jobs list` lists them.")
 
 
 class UnknownLensError(NotFoundError):

@@ -427,9 +427,12 @@ def _unknown_variables() -> Iterator[str]:
 
 def _unknown_keys(home: Path) -> Iterator[str]:
     path = home / CONFIG_FILE
+    known = Settings.model_fields.keys() - {_HOME}
     for key in _read_toml(path):
-        if key not in Settings.model_fields or key == _HOME:
-            yield f"{_with_nearest(key, Settings.model_fields)} in {path}"
+        if key == _HOME:
+            yield f"{key} in {path}, which GIRCSE_HOME sets"
+        elif key not in known:
+            yield f"{_with_nearest(key, known)} in {path}"
 
 
 def _with_nearest(name: str, known: Collection[str]) -> str:

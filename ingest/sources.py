@@ -109,7 +109,8 @@ def _walk(start: Path, selection: Selection) -> Iterator[Path | SourceFailure]:
             if selection.takes_file(folder / file_name):
                 yield from _follow_link(folder / file_name, selection)
     for error in unopened:
-        yield SourceFailure(str(error.filename), f"the folder cannot be opened ({error.strerror})", was_named=False)
+        was_named = Path(error.filename) == selection.root
+        yield SourceFailure(str(error.filename), f"the folder cannot be opened ({error.strerror})", was_named=was_named)
 
 
 def _follow_link(file: Path, selection: Selection) -> Iterator[Path | SourceFailure]:

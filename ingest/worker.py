@@ -12,7 +12,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
 
-from app.errors import GircseError, LeaseLostError, ReadingLimitError, UnansweredWriteError, UnavailableError
+from app.errors import GircseError, LeaseLostError, ServerLimitError, UnansweredWriteError, UnavailableError
 from app.ports.ledger import JobListener, Ledger
 from app.ports.observer import SILENT, Observer
 from app.types.documents import Job, JobKind
@@ -206,7 +206,7 @@ class Worker:
             return False
         except GircseError as error:  # the message is for the user, and a retry would not help
             log.warning("Job %s failed: %s", job.id, error)
-            self._catalog.fail(job, error.lasting_text, retry_in=None, hit_limit=isinstance(error, ReadingLimitError))
+            self._catalog.fail(job, error.lasting_text, retry_in=None, may_succeed=isinstance(error, ServerLimitError))
         except Exception as error:  # noqa: BLE001 - the only broad clause: an error in one job must not end the worker
             self._catalog.fail(job, log_incident(log, job.id, error), retry_in=retry_in(job.attempts))
         else:

@@ -92,7 +92,8 @@ def cli_page() -> str:
     root = typer.main.get_command(command_line)
     parts = [
         "# Command line\n",
-        "Exit codes: 0 done, 1 an error (one line on stderr), 2 wrong usage, 130 interrupted, 143 ended by SIGTERM.\n",
+        "Exit codes: 0 done, 1 an error (one line on stderr), 2 wrong usage, 130 interrupted, "
+        "141 the reader of the output left (`| head`), 143 ended by SIGTERM.\n",
     ]
     parts += [option_table(root, "gircse")]
     for name, command in root.commands.items():  # type: ignore[attr-defined]

@@ -37,8 +37,8 @@ def saved_search_routes(searches: OwnSearches) -> APIRouter:
 
     @routes.delete("/saved-searches/{search_id}", status_code=204)
     def delete_saved_search(search_id: str) -> None:
-        """Deletes one of your saved searches."""
-        searches.delete(search_id)
+        """Deletes one of your saved searches, by id or name, with its alert."""
+        searches.delete(searches.find(search_id).id)
 
     @routes.get("/history", response_model=list[PastSearchAnswer], responses=PAGE_HEADERS)
     def list_history(page: Page) -> list[PastSearch]:

@@ -178,8 +178,9 @@ def unavailable(engine: Engine, cause: BaseException) -> CatalogUnavailableError
             f"The catalog at {shown} is busy: another transaction holds a lock. Try again soon. If this goes on, look "
             "for a command or a transaction that has not ended."
         )
+    line = " ".join(str(cause).split()).rstrip("?.")  # psycopg reports several lines
     return CatalogUnavailableError(
-        f"The catalog at {shown} does not answer: {cause}. Check GIRCSE_DATABASE_URL and that the database is up."
+        f"The catalog at {shown} does not answer: {line}. Check GIRCSE_DATABASE_URL and that the database is up."
     )
 
 

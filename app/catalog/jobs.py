@@ -124,7 +124,7 @@ def add_job(
 
 def _start_over(row: JobRow, now: datetime) -> JobRow:
     row.state, row.not_before, row.finished_at, row.error = JobState.QUEUED, now, None, None
-    row.attempts, row.pauses, row.progress, row.hit_limit = 0, 0, 0.0, False
+    row.attempts, row.pauses, row.progress, row.may_succeed = 0, 0, 0.0, False
     return row
 
 
@@ -189,10 +189,10 @@ def finish(row: JobRow, now: datetime) -> None:
 
 
 def fail(
-    session: Session, job: Job, reason: str, retry_in: timedelta | None, now: datetime, *, hit_limit: bool = False
+    session: Session, job: Job, reason: str, retry_in: timedelta | None, now: datetime, *, may_succeed: bool = False
 ) -> None:
     document, row = (None, hold_alone(session, job)) if job.kind is JobKind.LENS_INDEX else hold(session, job)
-    row.hit_limit = hit_limit
+    row.may_succeed = may_succeed
     if retry_in is None or row.attempts >= MAX_ATTEMPTS:
         bury(document, row, reason, now)
         return

@@ -94,9 +94,9 @@ class SqlJobs(CatalogPart):
         with self._database.reading() as session:
             jobs.check_lease(session, job)
 
-    def fail(self, job: Job, reason: str, *, retry_in: timedelta | None, hit_limit: bool = False) -> None:
+    def fail(self, job: Job, reason: str, *, retry_in: timedelta | None, may_succeed: bool = False) -> None:
         with self._database.writing() as session:
-            jobs.fail(session, job, reason, retry_in, self._database.clock(), hit_limit=hit_limit)
+            jobs.fail(session, job, reason, retry_in, self._database.clock(), may_succeed=may_succeed)
 
     def release(self, job: Job, *, reason: str | None = None, is_suspect: bool = False) -> None:
         with self._database.writing() as session:

@@ -283,7 +283,8 @@ class JobRow(Table):
     finished_at: Mapped[datetime | None]
     priority: Mapped[JobPriority] = mapped_column(enum_column(JobPriority), server_default=JobPriority.BULK.value)
     claimed_at: Mapped[datetime | None]
-    hit_limit: Mapped[bool] = mapped_column(server_default=false())  # the last attempt took too much time or memory
+    # Why the last attempt failed may pass: ServerLimitError.
+    may_succeed: Mapped[bool] = mapped_column("hit_limit", server_default=false())
 
     def as_job(self) -> Job:
         return Job(
@@ -303,7 +304,7 @@ class JobRow(Table):
             finished_at=self.finished_at,
             priority=self.priority,
             pauses=self.pauses,
-            hit_limit=self.hit_limit,
+            may_succeed=self.may_succeed,
         )
 
 

@@ -152,13 +152,18 @@ def check_clock(settings: Settings) -> Finding:
 def check_jobs(settings: Settings) -> Finding:
     with open_catalog(settings) as catalog:
         counts, ahead = catalog.job_counts(), catalog.jobs_ahead()
-    dead = counts.get(JobState.DEAD, 0)
-    advice = "List them with `gircse jobs list --state dead`, then run `gircse jobs retry ID`." if dead else ""
+        dead = catalog.jobs(state=JobState.DEAD, limit=counts.get(JobState.DEAD, 0))
+    refused = sum(not job.can_succeed_again for job in dead)
+    advice = ""
+    if len(dead) > refused:
+        advice = "List them with `gircse jobs list --state dead`, then run `gircse jobs retry ID`."
     listed = ", ".join(f"{count} {state}" for state, count in counts.items() if count) or "none"
+    if refused:
+        listed += f" ({refused} for unreadable documents: `gircse documents list --state failed`)"
     if ahead:
         listed += f"; {ahead} leased or scheduled more than an hour ahead, probably after a clock jump"
         advice = f"A worker repairs them when it is idle: `gircse worker`. {advice}".strip()
-    return Finding(not (dead or ahead), listed, advice)
+    return Finding(not advice, listed, advice)
 
 
 def check_index(settings: Settings) -> Finding:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -111,6 +111,12 @@ class _Outcome:
     gone: UnreadFiles = field(default_factory=UnreadFiles)  # documents of a given folder without a file
     rows: _SeenRows = field(default_factory=_SeenRows)
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was found."""
+        found = self.failures.count + self.skipped.count + self.gone.count
+        return not (found or self.unchanged or self.deleted or self.follower.total)
+
 
 def ingest(
     paths: Annotated[list[str], typer.Argument(help="Files, folders and URLs.", show_default=False)] = [],  # noqa: B006
@@ -144,6 +150,7 @@ def ingest(
         require_ray()
         if not wait:
             raise typer.BadParameter("Ray runs only while this command waits", param_hint="--engine ray --no-wait")
+    require_names(paths, "PATHS")
     urls = [path for path in paths if _URL.match(path)]
     files = [Path(path) for path in paths if not _URL.match(path)]
     if url_file is not None:
@@ -164,8 +171,16 @@ def ingest(
             _wait(outcome, ray_engine(services, target) if engine is IngestEngine.RAY else worker_if_needed(services))
         _print_summary(outcome, has_waited=wait)
     _print_left_out(outcome)
+    if outcome.is_empty and request.folders:
+        typer.echo("No files were found. Hidden files, and those that --glob leaves out, are ignored.", err=True)
     if outcome.failures.count or outcome.follower.failures.count:
         raise typer.Exit(1)
+
+
+def require_names(names: Sequence[str], hint: str) -> None:
+    """Raises BadParameter for an empty name, which pathlib would read as the working directory."""
+    if "" in names:
+        raise typer.BadParameter("a name is empty; is a variable of the shell not set?", param_hint=hint)
 
 
 def _is_paused(services: Services, collection: str) -> bool:

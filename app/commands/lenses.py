@@ -10,6 +10,7 @@ from app.api.search_schemas import LensIndexAnswer, ProposalsAnswer
 from app.collections.lens_indexes import QueuedLensIndexes
 from app.commands import terminal
 from app.commands.chosen_collection import InCollection, chosen_collection
+from app.commands.suggestions import SuggestingGroup
 from app.commands.wiring import open_catalog, open_services
 from app.search import lenses as all_lenses
 from app.search.judgements import new_lens
@@ -19,7 +20,7 @@ from app.types.lens_indexes import LensIndexState
 lenses = typer.Typer(no_args_is_help=True, help="List, save and delete lenses: instructions under a name.")
 
 index = typer.Typer(no_args_is_help=True, help="Store the value of every chunk of a collection under a lens.")
-lenses.add_typer(index, name="index")
+lenses.add_typer(index, name="index", cls=SuggestingGroup)
 
 Name = Annotated[str, typer.Argument(help="Name of the lens.")]
 

@@ -145,8 +145,7 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, err
     wide = Console(width=width, highlight=False, emoji=False, markup=False, soft_wrap=is_shown)
     with wide.capture() as captured:
         wide.print(table)
-    for line in captured.get().splitlines():
-        typer.echo(line.rstrip(), err=err)
+    typer.echo("\n".join(line.rstrip() for line in captured.get().splitlines()), err=err)
 
 
 def note_more(found: Sequence[object], limit: int) -> None:

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from app.commands.chosen_collection import TargetCollection, target_collection
-from app.commands.ingest import Excludes, Globs
+from app.commands.ingest import Excludes, Globs, require_names
 from app.commands.wiring import open_services, wiring
 from app.commands.worker import JobFollower, UnreadFiles, worker_if_needed
 from app.documents.intake import FolderMirror, FolderSyncResult
@@ -21,7 +21,7 @@ TICK_S = 0.25
 
 
 def watch(
-    folders: Annotated[list[Path], typer.Argument(help="Folders.")],
+    folders: Annotated[list[str], typer.Argument(help="Folders.")],
     collection: TargetCollection = None,
     globs: Globs = [],  # noqa: B006
     excludes: Excludes = [],  # noqa: B006
@@ -38,7 +38,8 @@ def watch(
 
     Example: gircse watch ~/papers ~/notes -c reading
     """
-    roots = wiring("sources").outermost(_resolved(folder) for folder in folders)
+    require_names(folders, "FOLDERS")
+    roots = wiring("sources").outermost(_resolved(Path(folder)) for folder in folders)
     with open_services() as services:
         target = target_collection(collection, services.catalog)
         services.library.ensure_collection(target)

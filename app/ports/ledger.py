@@ -148,9 +148,9 @@ class Ledger(Catalog, Protocol):
         ...
 
     def complete_delete(self, job: Job) -> None: ...
-    def fail(self, job: Job, reason: str, *, retry_in: timedelta | None, hit_limit: bool = False) -> None:
+    def fail(self, job: Job, reason: str, *, retry_in: timedelta | None, may_succeed: bool = False) -> None:
         """With `retry_in`, the job is retried after that time; without, or after the last attempt, it is dead.
-        hit_limit: it took too much time or memory, so that a person may try it again."""
+        may_succeed: by a limit of the server (ServerLimitError), so that a person may try it again."""
         ...
 
     def release(self, job: Job, *, reason: str | None = None, is_suspect: bool = False) -> None:

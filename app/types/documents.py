@@ -280,12 +280,12 @@ class Job:
     finished_at: datetime | None
     priority: JobPriority = JobPriority.BULK
     pauses: int = 0  # times it waited for an unavailable part
-    hit_limit: bool = False  # the last attempt took too much time or memory
+    may_succeed: bool = False  # the last attempt failed by a limit of the server: ServerLimitError
 
     @property
     def can_succeed_again(self) -> bool:
-        """Whether another attempt at the same file may succeed, with the same settings of the server."""
-        return self.hit_limit or not self.is_refused
+        """Whether another attempt at the same file may succeed."""
+        return self.may_succeed or not self.is_refused
 
     @property
     def is_refused(self) -> bool:

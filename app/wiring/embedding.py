@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any, Self
 
 import embedder
@@ -82,8 +82,14 @@ class LocalEmbedder:
         threading.Thread(target=self._load, name="model-loading").start()
 
     def _load(self) -> None:
-        with suppress(GircseError, OSError):  # the first call tries again and raises it
-            self._opened.get()
+        try:
+            with errors_translated():
+                self._opened.get()
+        except (GircseError, OSError):
+            pass  # the first call tries again and raises it
+        except RuntimeError:
+            if threading.main_thread().is_alive():  # otherwise the process ends, and Python starts no further threads
+                raise
 
     def is_ready(self) -> bool:
         """Whether the model can embed a test text. The test runs before all waiting requests."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import weakref
+from contextlib import ExitStack
 
 from langchain_qdrant import QdrantVectorStore
 
@@ -13,22 +13,34 @@ from app.types.documents import Collection
 from app.wiring.catalog import open_catalog
 from app.wiring.index import open_index
 from embedder import GircseEmbeddings
+from embedder.integrations.vector_store import OpenVectorStore
 
 
-@contextmanager
+class CollectionStore(OpenVectorStore, QdrantVectorStore):
+    """Searches the collection's index of the time when it was opened."""
+
+    def __init__(self, collection: Collection, embeddings: GircseEmbeddings, settings: Settings) -> None:
+        with ExitStack() as opened:
+            index = opened.enter_context(open_index(settings))
+            QdrantVectorStore.__init__(self, index.client, collection.active_index, embedding=embeddings)
+            self._end = weakref.finalize(self, opened.pop_all().close)  # also at exit
+
+    def close(self) -> None:
+        self._end()
+
+
 def open_vector_store(
     collection: str, *, query_instruction: str | None = None, settings: Settings | None = None
-) -> Iterator[QdrantVectorStore]:
-    """A vector store for searching the collection's index at the start of the block, with its document instruction.
+) -> CollectionStore:
+    """A vector store for searching the collection's present index, with its document instruction.
 
     Do not add texts to it: they become unmanaged points, which `gircse search` ignores. Raises UnknownCollectionError,
     and FingerprintMismatchError if another model embedded the collection.
     """
     settings = settings or load_settings()
-    with open_catalog(settings) as catalog, open_index(settings) as index:
+    with open_catalog(settings) as catalog:
         found = catalog.collection(collection)
-        embeddings = _embeddings_for(found, settings, query_instruction)
-        yield QdrantVectorStore(index.client, found.active_index, embedding=embeddings)
+    return CollectionStore(found, _embeddings_for(found, settings, query_instruction), settings)
 
 
 def _embeddings_for(collection: Collection, settings: Settings, query_instruction: str | None) -> GircseEmbeddings:

@@ -2,19 +2,34 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+from abc import abstractmethod
 from importlib.metadata import entry_points
-from typing import Any
+from typing import Any, Self
 
 from langchain_core.vectorstores import VectorStore
 
 _GROUP, _NAME = "gircse.application", "open_vector_store"  # gircse-search registers itself under these
 
 
+class OpenVectorStore(VectorStore):
+    """Has a connection to the vector index, and its process if it started one, until `close`, the end of a `with`
+    block, or its last use."""
+
+    @abstractmethod
+    def close(self) -> None: ...
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
 def open_vector_store(
     collection: str, *, query_instruction: str | None = None, settings: Any = None
-) -> AbstractContextManager[VectorStore]:
-    """A LangChain vector store for searching a collection that `gircse ingest` filled. Use it in a `with` block.
+) -> OpenVectorStore:
+    """A LangChain vector store for searching a collection that `gircse ingest` filled. `close()`, or a `with` block,
+    frees it before its last use ends.
 
     settings: `app.settings.Settings`; None: those of this installation. Raises ImportError if gircse-search or
     langchain-qdrant is not installed, and the application's errors for an unknown collection or another model.
@@ -26,9 +41,7 @@ def open_vector_store(
             raise ImportError(
                 f"open_vector_store needs the package {error.name!r}: pip install 'gircse-search[app]' langchain-qdrant"
             ) from error
-        store: AbstractContextManager[VectorStore] = opened(
-            collection, query_instruction=query_instruction, settings=settings
-        )
+        store: OpenVectorStore = opened(collection, query_instruction=query_instruction, settings=settings)
         return store
     raise ImportError(
         "open_vector_store opens a collection of gircse-search, which is not installed: "

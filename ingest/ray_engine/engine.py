@@ -173,7 +173,7 @@ class ShardEngine:
         if failed.is_missing:
             self._require_missing_here(shard.documents[job.id], failed.reason)
         pause = None if failed.is_its_own else retry_in(job.attempts)
-        fail = partial(self._catalog.fail, job, failed.reason, retry_in=pause, hit_limit=failed.hit_limit)
+        fail = partial(self._catalog.fail, job, failed.reason, retry_in=pause, may_succeed=failed.may_succeed)
         self._finish(shard, leases, job, fail)
 
     def _require_missing_here(self, document: Document, reason: str) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from itertools import islice
 
-from app.errors import GircseError, LeaseLostError, NotFoundError, ReadingLimitError, UnavailableError
+from app.errors import GircseError, LeaseLostError, NotFoundError, ServerLimitError, UnavailableError
 from app.search.fingerprints import require_same_model
 from app.types.documents import Collection, Document
 from ingest.incidents import log_incident
@@ -188,6 +188,6 @@ def _failed(work: Work, error: Exception) -> FailedDocument:
     if isinstance(error, NotFoundError | FileNotFoundError):
         return FailedDocument(work.job_id, str(error), is_its_own=True, is_missing=True)
     if isinstance(error, GircseError):  # the message is for the user, and a retry would not help
-        hit_limit = isinstance(error, ReadingLimitError)
-        return FailedDocument(work.job_id, str(error), is_its_own=True, hit_limit=hit_limit)
+        may_succeed = isinstance(error, ServerLimitError)
+        return FailedDocument(work.job_id, str(error), is_its_own=True, may_succeed=may_succeed)
     return FailedDocument(work.job_id, log_incident(log, work.job_id, error), is_its_own=False)

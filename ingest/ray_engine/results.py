@@ -37,15 +37,15 @@ class IndexedDocument:
 class FailedDocument:
     """Why the document cannot be indexed. `is_its_own`: the error lies in the document, so that a retry does not help.
 
-    `is_missing`: its stored file does not exist, or this node cannot see it. `hit_limit`: reading it took too much time
-    or memory.
+    `is_missing`: its stored file does not exist, or this node cannot see it. `may_succeed`: a limit of the
+    server refused it (ServerLimitError).
     """
 
     job_id: str
     reason: str
     is_its_own: bool
     is_missing: bool = False
-    hit_limit: bool = False
+    may_succeed: bool = False
 
 
 Result = IndexedChunks | IndexedDocument | FailedDocument

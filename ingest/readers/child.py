@@ -12,7 +12,7 @@ import threading
 from pathlib import Path
 from typing import BinaryIO
 
-from app.errors import DocumentError
+from app.errors import DocumentError, ServerLimitError
 from app.types.pages import PageWords
 from app.types.texts import Findings, TextPart
 from ingest.readers.child_side import (
@@ -89,7 +89,7 @@ def _answer(request: ReadRequest | PageRequest, parts: _Parts) -> Findings | Pag
             return page_of(path, request.media_type, request.page, request.width, request.limits)
         return read_file(path, uri=request.uri, media_type=request.media_type, into=parts, limits=request.limits)
     except DocumentError as error:
-        return Refusal(str(error))
+        return Refusal(str(error), is_limit=isinstance(error, ServerLimitError))
     except FileNotFoundError:
         return Refusal("", is_missing=True)
     except parser_errors() as error:

@@ -10,7 +10,7 @@ from datetime import date, datetime, time, timedelta
 from itertools import chain
 from typing import Any, Literal
 
-from app.errors import DocumentError
+from app.errors import DocumentError, ServerLimitError
 from app.types.documents import MetadataValue
 from app.types.texts import ExtractedText
 from ingest.readers.binary_sheets import is_binary_workbook, read_xlsb
@@ -355,7 +355,7 @@ def _shown(value: object) -> str:
 
 def _require() -> None:
     if Document is None:
-        raise DocumentError(
+        raise ServerLimitError(
             "Office files from before 2007 need libraries that are not installed. Run pip install "
             "'gircse-search[office]' on the server, then retry all failed documents; or save the file in a current "
             "format."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from app.errors import DocumentError
+from app.errors import DocumentError, ServerLimitError
 
 MEGABYTE = 1_000_000
 # Of a title or a value of metadata, which the index stores with every passage: a page may name an author of megabytes.
@@ -45,7 +45,7 @@ PAGE_PROCESS_LIMITS = ProcessLimits(wall_s=20, cpu_s=15, memory_bytes=600 * MEGA
 
 def check_size(byte_count: int, limits: ReadLimits) -> None:
     if byte_count > limits.max_bytes:
-        raise DocumentError(
+        raise ServerLimitError(
             f"This document has {byte_count / MEGABYTE:,.1f} MB; the limit is {limits.max_bytes / MEGABYTE:,.1f} MB. "
             "Split it into parts, or raise GIRCSE_MAX_DOCUMENT_MB."
         )
@@ -59,14 +59,14 @@ def check_nesting(container: str, limits: ReadLimits) -> None:
         raise DocumentError(f"This {container} is nested too deeply in archives. Unpack it and add its files.")
 
 
-def unpacks_to_more(container: str, limits: ReadLimits) -> DocumentError:
-    return DocumentError(
+def unpacks_to_more(container: str, limits: ReadLimits) -> ServerLimitError:
+    return ServerLimitError(
         f"This {container} unpacks to more than {limits.max_expanded_bytes / MEGABYTE:,.0f} MB, which is the limit. "
         "Unpack it and add its files, or raise GIRCSE_MAX_UNPACKED_MB."
     )
 
 
-class TooLongError(DocumentError):
+class TooLongError(ServerLimitError):
     """The text has more characters than the limit."""
 
 

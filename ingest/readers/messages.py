@@ -48,10 +48,11 @@ class ReadRequest:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why the document cannot be parsed, or only that its file is missing."""
+    """Why the document cannot be parsed, or only that its file is missing. `is_limit`: by a ServerLimitError."""
 
     reason: str
     is_missing: bool = False
+    is_limit: bool = False
 
 
 @dataclass(frozen=True, slots=True)

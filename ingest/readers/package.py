@@ -7,7 +7,7 @@ import re
 import zipfile
 from datetime import date, datetime
 
-from app.errors import DocumentError
+from app.errors import DocumentError, ServerLimitError
 from app.types.documents import MetadataValue
 from ingest.readers.limits import MEGABYTE, ReadLimits
 
@@ -37,7 +37,7 @@ def check_package(data: bytes, limits: ReadLimits, *, kind: str, folder: str = "
         raise DocumentError(f"This is no {kind}: it has no folder {folder!r}. Give it the suffix of its real format.")
     expanded = sum(entry.file_size for entry in entries)
     if expanded > limits.max_expanded_bytes:
-        raise DocumentError(
+        raise ServerLimitError(
             f"This {kind} would unpack to {expanded / MEGABYTE:,.0f} MB; the limit is "
             f"{limits.max_expanded_bytes / MEGABYTE:,.0f} MB. Remove large pictures, split it, or raise "
             "GIRCSE_MAX_UNPACKED_MB."

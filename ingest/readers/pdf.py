@@ -12,7 +12,7 @@ from typing import BinaryIO
 from PIL import Image
 from pypdfium2 import PdfDocument, PdfPage
 
-from app.errors import DocumentError
+from app.errors import DocumentError, ServerLimitError
 from app.types.documents import MetadataValue
 from ingest.readers import pdf_pages
 from ingest.readers.errors import parser_errors
@@ -51,7 +51,7 @@ def read_pdf(stream: BinaryIO, limits: ReadLimits) -> Opened:
     page_count = len(document)
     if page_count > limits.max_pages:
         files.close()
-        raise DocumentError(
+        raise ServerLimitError(
             f"This PDF has {page_count:,} pages; the limit is {limits.max_pages:,}. Split it into parts, "
             "or raise GIRCSE_MAX_DOCUMENT_PAGES."
         )
@@ -189,12 +189,12 @@ def _no_text(page_count: int, unread: Sequence[int]) -> DocumentError:
     if not unread:
         return DocumentError(f"This PDF has no text on its {page_count:,} pages: they are blank.")
     if not is_installed():
-        return DocumentError(
+        return ServerLimitError(
             f"This PDF has no text on its {page_count:,} pages: it holds pictures of text. To read them by OCR, run "
             "pip install 'gircse-search[ocr]' on the server, then retry all failed documents; or run OCR on it "
             "elsewhere (for instance with ocrmypdf) and add the result."
         )
-    return DocumentError(
+    return ServerLimitError(
         f"This PDF has no text on its {page_count:,} pages, and none could be recognised (pages {ranges(unread)}). "
         "Scan it again, larger, straighter or with more contrast. GIRCSE_MAX_RECOGNIZED_PAGES limits how many are "
         "tried."

@@ -11,7 +11,7 @@ from typing import BinaryIO
 import numpy as np
 from PIL import Image, ImageOps
 
-from app.errors import DocumentError
+from app.errors import DocumentError, ServerLimitError
 from app.types.documents import MetadataValue
 from ingest.readers.limits import ReadLimits
 from ingest.readers.media_types import PICTURES
@@ -42,7 +42,7 @@ def read_picture(stream: BinaryIO, limits: ReadLimits) -> Opened:
 
 def check_pages(count: int, limits: ReadLimits) -> None:
     if count > limits.max_pages:
-        raise DocumentError(
+        raise ServerLimitError(
             f"This picture has {count:,} pages; the limit is {limits.max_pages:,}. Split it, or raise "
             "GIRCSE_MAX_DOCUMENT_PAGES."
         )

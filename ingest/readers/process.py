@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Self
 
-from app.errors import DocumentError, FilesUnavailableError
+from app.errors import DocumentError, FilesUnavailableError, ServerLimitError
 from app.ports.texts import TextSink
 from app.types.pages import PageWords
 from app.types.texts import Findings
@@ -106,7 +106,9 @@ class ProcessPageRenderer:
 
 
 def _error_of(refusal: Refusal, path: Path) -> DocumentError | FileNotFoundError:
-    return FileNotFoundError(path) if refusal.is_missing else DocumentError(refusal.reason)
+    if refusal.is_missing:
+        return FileNotFoundError(path)
+    return ServerLimitError(refusal.reason) if refusal.is_limit else DocumentError(refusal.reason)
 
 
 def _size_of(path: Path) -> int:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from app.errors import DocumentError
+from app.errors import ServerLimitError
 
 Quad = NDArray[np.float32]  # (4, 2): corners top left, top right, bottom right, bottom left, in pixels
 
@@ -50,7 +50,7 @@ def is_installed() -> bool:
 def require_installed() -> None:
     """Raises DocumentError if text recognition is not installed."""
     if not is_installed():
-        raise DocumentError(
+        raise ServerLimitError(
             "This is a picture: to read it by OCR, run pip install 'gircse-search[ocr]' on the server, then retry all "
             "failed documents."
         )

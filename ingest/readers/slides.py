@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from app.errors import DocumentError
+from app.errors import DocumentError, ServerLimitError
 from app.types.texts import Cell, ExtractedText, Mark
 from ingest.readers.limits import ReadLimits, check_length
 from ingest.readers.media_types import PPTX
@@ -66,7 +66,7 @@ def _read(package: Package, files: ShownFiles, limits: ReadLimits) -> ExtractedT
 def check_slides(slides: Sequence[object], limits: ReadLimits) -> None:
     """Raises DocumentError if there are too many."""
     if len(slides) > limits.max_pages:
-        raise DocumentError(
+        raise ServerLimitError(
             f"This presentation has {len(slides):,} slides; the limit is {limits.max_pages:,}. Split it, or raise "
             "GIRCSE_MAX_DOCUMENT_PAGES."
         )

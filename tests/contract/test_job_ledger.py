@@ -247,10 +247,10 @@ class TestFail:
     def test_by_a_limit_may_succeed_again(self, catalog: SqlCatalog, submitted: Callable[..., Job]) -> None:
         submitted()
         job = claimed(catalog)
-        catalog.fail(job, "It took longer than 60 s.", retry_in=None, hit_limit=True)
+        catalog.fail(job, "It took longer than 60 s.", retry_in=None, may_succeed=True)
         dead = catalog.job(job.id)
         assert (dead.is_refused, dead.can_succeed_again) == (True, True)
-        assert not catalog.retry(job.id).hit_limit
+        assert not catalog.retry(job.id).may_succeed
 
     def test_of_a_deletion_leaves_the_document_on_its_way_out(
         self, catalog: SqlCatalog, ingested: Callable[..., str]

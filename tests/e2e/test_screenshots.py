@@ -7,7 +7,7 @@ both widths.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib.resources import files
 from pathlib import Path
 from urllib.parse import urlencode
@@ -55,6 +55,7 @@ def show_saved(opened: OpenPage) -> None:
         expect(opened.page.locator(".hit mark").first).to_be_visible()
         opened.wait_until_still()
     opened.go("/saved")
+    expect(opened.page.locator("#saved-searches li").nth(1)).to_be_visible()
     expect(opened.page.locator("#search-history li").nth(1)).to_be_visible()
 
 
@@ -104,6 +105,24 @@ def judged_server(sample_server: Server, request: pytest.FixtureRequest) -> Serv
     return sample_server
 
 
+@pytest.fixture
+def judged_server_with_saved_searches(judged_server: Server) -> Iterator[Server]:
+    """The first of two saved searches is watched. Other tests get the server without them."""
+    saved = {
+        "Navies of islands": {"query": QUERY, "instruction": PLACE, "collection": "sample"},
+        "Central banks": {"query": "a central bank raised interest rates", "collection": "sample"},
+    }
+    answers = [
+        judged_server.ask("/api/v1/saved-searches", {"name": name, "request": request})
+        for name, request in saved.items()
+    ]
+    watched, _ = addresses = [f"/api/v1/saved-searches/{answer.body['id']}" for answer in answers]
+    assert judged_server.ask(f"{watched}/watch", {}, method="PUT").status == 200
+    yield judged_server
+    for address_of_saved in addresses:
+        judged_server.ask(address_of_saved, method="DELETE")
+
+
 @pytest.mark.parametrize("look", ["light", "dark"])
 @pytest.mark.parametrize("size", [pytest.param(PICTURE, id="desktop"), pytest.param(PHONE, id="phone")])
 @pytest.mark.parametrize(
@@ -111,7 +130,7 @@ def judged_server(sample_server: Server, request: pytest.FixtureRequest) -> Serv
 )
 def test_page_shows_its_main_parts(
     window: BrowserContext,
-    judged_server: Server,
+    judged_server_with_saved_searches: Server,
     name: str,
     size: ViewportSize,
     look: str,
@@ -122,7 +141,7 @@ def test_page_shows_its_main_parts(
     if not is_asked and (size is PHONE or look == "dark"):
         pytest.skip("test_accessibility looks at the others; with --screenshots they are taken, too")
     folder = IMAGES if is_asked else tmp_path
-    with opened_page(window, judged_server.url, size=size, is_dark=look == "dark") as opened:
+    with opened_page(window, judged_server_with_saved_searches.url, size=size, is_dark=look == "dark") as opened:
         PAGES[name](opened)
         opened.wait_until_still()
         opened.page.evaluate("document.activeElement?.blur()")

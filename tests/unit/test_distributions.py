@@ -178,6 +178,12 @@ def test_a_command_without_its_packages_names_the_extra(package: str, arguments:
     assert_one_line(without(package, "gircse_search", *arguments), repr(package), "pip install 'gircse-search[app]'")
 
 
+def test_ctrl_c_while_the_application_is_imported_prints_nothing(tmp_path: Path) -> None:
+    code = "import gircse_search, signal; gircse_search.import_module = lambda _: signal.raise_signal(signal.SIGINT)"
+    ended = run(sys.executable, "-P", "-c", f"{code}; gircse_search.main()")
+    assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "")
+
+
 @pytest.mark.parametrize(
     ("package", "program", "extra"),
     [

@@ -138,6 +138,7 @@ def test_catalog(finding: Callable[..., Finding], home: Path) -> None:
     assert_ill(finding("catalog"), detail="Install that release", advice="")
     away = finding("catalog", database_url="postgresql://nobody@127.0.0.1:1/none")
     assert_ill(away, detail="Check GIRCSE_DATABASE_URL", advice="")
+    assert "\n" not in away.detail
 
 
 def test_clock(finding: Callable[..., Finding], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -172,6 +173,12 @@ def test_jobs(finding: Callable[..., Finding], home: Path) -> None:
     engine.dispose()
     assert_ill(finding("jobs"), detail="1 dead", advice="gircse jobs retry")
     assert_ill(finding("jobs"), detail="1 leased or scheduled more than an hour ahead", advice="gircse worker")
+    with engine.begin() as connection:
+        connection.exec_driver_sql("DELETE FROM job WHERE id = 'k'")
+        connection.exec_driver_sql("UPDATE job SET attempts = 1")  # refused: the file is damaged, say
+    assert_well(finding("jobs"))
+    assert "1 dead (1 for unreadable documents" in finding("jobs").detail
+    engine.dispose()
     assert_ill(finding("collections"), detail="embedded by another model: c", advice="gircse reindex")
 
 

@@ -646,6 +646,10 @@ def test_the_page_tells_how_far_an_index_is_and_what_it_costs(zoo: Any) -> None:
     assert "&lt;b&gt;bold" in told(("a", "b"))
     found = search(zoo, "cat")
     assert 'title="all 5 passages by value"' in render_value_counts(found.values, "")
+    for side in "AB":  # each side of the page Compare unfolds its own
+        shown = render_value_counts(found.values, "", side=side)
+        assert shown.count(f'"value-counts-{side.lower()}"') == 3
+        assert f'aria-label="Passages by value {side}"' in shown
 
 
 def test_a_collection_is_a_table_by_value(zoo: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import shutil
 from collections.abc import Callable, Iterator
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 import pytest
 from api_application import api_of
 from command_line import Run, forget_settings, run_command
@@ -188,6 +190,23 @@ def test_rest_and_langchain_find_the_same(search: Search, home: Path) -> None:
     with open_vector_store("library", settings=settings) as store:
         found = store.similarity_search_with_score(QUERY, k=len(TEXTS))
     assert [(document.metadata["_id"], score) for document, score in found] == expected
+
+
+@pytest.mark.usefixtures("filled_once")
+def test_a_vector_store_without_with_ends_its_engine_after_its_last_use(home: Path) -> None:
+    def engines() -> list[psutil.Process]:
+        return [each for each in psutil.Process().children() if "app.edge.server" in each.cmdline()]
+
+    retriever = open_vector_store("library", settings=load_settings(home=home)).as_retriever(search_kwargs={"k": 1})
+    assert len(retriever.invoke(QUERY)) == 1
+    assert len(engines()) == 1
+    del retriever
+    gc.collect()
+    assert engines() == []
+    closed = open_vector_store("library", settings=load_settings(home=home))
+    closed.close()
+    closed.close()
+    assert engines() == []
 
 
 @pytest.mark.usefixtures("filled")

@@ -14,6 +14,7 @@ import pytest
 from patience import PATIENCE_S
 from tiny_models import save_tiny_model
 
+from app.errors import NotFoundError
 from app.wiring.embedding import LocalEmbedder
 from embedder import Encoder, GircseEmbeddings, TextError, load_encoder
 from embedder.model.model_thread import on_model_thread
@@ -112,3 +113,22 @@ def test_the_thread_ends_with_its_program() -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=PATIENCE_S, check=True
     )
     assert done.stdout.strip() == "384"
+
+
+def test_a_model_that_does_not_exist_is_an_error_only_where_it_is_used() -> None:
+    embedder = LocalEmbedder("nonsense")
+    embedder._load()
+    with pytest.raises(NotFoundError, match="No folder 'nonsense'"):
+        embedder.embed_query("a text")
+
+
+def test_a_model_that_is_loaded_while_the_process_ends_is_no_error(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise RuntimeError("cannot schedule new futures after interpreter shutdown")
+
+    monkeypatch.setattr("app.wiring.embedding.load_engine", refuse)
+    with pytest.raises(RuntimeError, match="cannot schedule"):
+        LocalEmbedder(model)._load()
+    ended = threading.Thread()
+    monkeypatch.setattr(threading, "main_thread", lambda: ended)
+    LocalEmbedder(model)._load()

@@ -97,6 +97,9 @@ def test_a_search_is_saved_listed_asked_and_deleted_over_http(client: TestClient
     assert client.delete(f"/api/v1/saved-searches/{saved['id']}").status_code == 204
     assert client.delete(f"/api/v1/saved-searches/{saved['id']}").status_code == 404
     assert client.get("/api/v1/saved-searches").json() == []
+    assert client.post("/api/v1/saved-searches", json=body).status_code == 200
+    assert client.delete("/api/v1/saved-searches/cats").status_code == 204
+    assert client.get("/api/v1/saved-searches").json() == []
 
 
 def test_a_search_is_renamed_and_keeps_its_alert(client: TestClient) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import io
 import json
 import os
 import pickle
+import re
 import signal
 import subprocess
 import sys
@@ -20,7 +22,7 @@ import pytest
 from bytes_reader import BytesReader
 from patience import PATIENCE_S, wait_until
 
-from app.errors import DocumentError, ReadingLimitError, UnavailableError
+from app.errors import DocumentError, ReadingLimitError, ServerLimitError, UnavailableError
 from app.types.texts import Cell, Findings, Mark, TextPart, Word
 from ingest.readers import ProcessLimits, ReadLimits
 from ingest.readers.children import ReaderChild
@@ -77,6 +79,23 @@ def test_reads_as_in_this_process(warm_reader):
 def test_refusal_is_the_parsers_own(warm_reader):
     with pytest.raises(DocumentError, match="This PDF is truncated"):
         warm_reader.read(b"%PDF-1.4", uri="a.txt")
+
+
+def test_refusal_by_a_limit_of_the_server_is_known_as_such(reader_factory, warm_reader):
+    with pytest.raises(ServerLimitError, match="GIRCSE_MAX_DOCUMENT_CHARACTERS"):
+        reader_factory(limits=ReadLimits(max_characters=3)).read(b"four letters", uri="a.txt")
+    with pytest.raises(DocumentError) as refused:
+        warm_reader.read(b"%PDF-1.4", uri="a.txt")
+    assert not isinstance(refused.value, ServerLimitError)
+
+
+def test_every_refusal_that_the_operator_can_lift_is_a_limit_of_the_server():
+    """The page offers a retry for these, which their messages name."""
+    for file in sorted((Path(__file__).parents[2] / "ingest" / "readers").rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "DocumentError":
+                text = ast.unparse(node)
+                assert not re.search(r"GIRCSE_[A-Z]|pip install", text), f"{file.name}:{node.lineno}"
 
 
 def test_one_child_reads_many_documents(warm_reader):

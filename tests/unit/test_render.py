@@ -460,7 +460,7 @@ def test_a_document_shows_its_state(state: DocumentState, jobs: list[Job], shown
         (job(state=JobState.DEAD, attempts=2), False),  # refused after an attempt that failed for another reason
         (job(state=JobState.DEAD, attempts=MAX_ATTEMPTS), True),
         (job(state=JobState.DEAD, attempts=0, pauses=MAX_PAUSES), True),  # waited for a day
-        (job(state=JobState.DEAD, attempts=1, hit_limit=True), True),  # on a less busy machine, say
+        (job(state=JobState.DEAD, attempts=1, may_succeed=True), True),  # on a less busy machine, say
         (job(state=JobState.CANCELLED), True),
     ],
 )

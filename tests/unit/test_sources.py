@@ -261,3 +261,19 @@ def test_names_as_long_as_the_disk_allows_are_read(folder):
     name = "a" * 251 + ".txt"
     root = folder(name)
     assert names(find([root]), root) == [name]
+
+
+def test_closed_folder_is_a_failure_only_if_it_was_named(folder, monkeypatch):
+    root = folder("a.txt", "closed/b.txt")
+    scan = os.scandir
+
+    def refuse(path):
+        if Path(path).name == "closed":
+            raise PermissionError(13, "Permission denied", str(path))
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    (named,) = find([root / "closed"])
+    assert (named.was_named, named.reason) == (True, "the folder cannot be opened (Permission denied)")
+    (within,) = (each for each in find([root]) if isinstance(each, SourceFailure))
+    assert not within.was_named

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import uuid
 from collections.abc import Iterator
 from contextlib import nullcontext
@@ -190,3 +191,34 @@ def test_refusals_say_what_to_do_next(toy_services: Any, monkeypatch: pytest.Mon
     wrong = said("users", "change", "anna", "--role", "boss", code=2)
     assert "'boss' is not one of" in wrong
     assert "Value error" not in wrong
+
+
+@pytest.mark.parametrize(
+    ("typed", "suggested"),
+    [
+        (("users", "remov", "anna"), []),
+        (("users", "delet", "anna"), ["delete"]),
+        (("users", "lst"), ["list"]),
+        (("lenses", "index", "bild"), ["build"]),
+        (("doctor", "--orphan"), []),
+        (("doctor", "--fxi"), ["--files"]),
+        (("doctor", "--rebuil"), ["--rebuild"]),
+        (("serch", "cat"), ["search", "users", "serve"]),
+    ],
+)
+def test_only_commands_and_options_of_the_help_are_suggested(typed: tuple[str, ...], suggested: list[str]) -> None:
+    result = CliRunner().invoke(app, list(typed))
+    assert result.exit_code == 2
+    assert re.findall(r"[\w-]+", "".join(re.findall(r"(?:mean|options:)(.*)[?)]", result.stderr))) == suggested
+
+
+def test_hidden_commands_still_work() -> None:
+    assert "former" not in CliRunner().invoke(app, ["users", "remove", "--help"]).output
+    assert CliRunner().invoke(app, ["users", "remove", "--help"]).exit_code == 0
+
+
+@pytest.mark.parametrize("command", ["ingest", "watch"])
+def test_an_empty_name_does_not_mean_the_working_directory(command: str) -> None:
+    result = CliRunner().invoke(app, [command, ""])
+    assert result.exit_code == 2
+    assert "a name is empty" in result.stderr

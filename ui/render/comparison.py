@@ -138,7 +138,7 @@ def render_look(look: Look, outcome: Outcome, words: Sequence[str], others: Sequ
         if thought
         else "",
         choices=render_choices(look.chosen, outcome.result.exclusions if isinstance(outcome, ComparedAnswer) else ()),
-        counts=render_value_counts(outcome.result.values, look.chosen.value)
+        counts=render_value_counts(outcome.result.values, look.chosen.value, side=look.name)
         if isinstance(outcome, ComparedAnswer)
         else "",
     )

@@ -18,17 +18,20 @@ from ui.render.text import clean, join, shorten
 VALUES_SHOWN = 14  # with more values, show those with the most passages
 
 
-def render_value_counts(values: ValueSummary | None, chosen: str) -> Markup:
-    """Buttons with counts: one line, the rest unfolds by a click. Empty for a search without values."""
+def render_value_counts(values: ValueSummary | None, chosen: str, *, side: str = "") -> Markup:
+    """Buttons with counts: one line, the rest unfolds by a click. Empty for a search without values. `side`: A or B,
+    on a page with two searches."""
     if values is None:
         return Markup("")
     return html(
-        '<section class="values" aria-label="[[Passages by value]]"><p title="{of} [[by '
-        'value]]">{own}</p><ul id="value-counts" class="{open}">{counts}</ul><button type="button" '
-        'class="plain-button" data-toggle="value-counts" aria-expanded="{expanded}" '
-        'aria-controls="value-counts" title="[[Every value; {of}]]">[[All]] '
+        '<section class="values" aria-label="{label}"><p title="{of} [[by '
+        'value]]">{own}</p><ul id="{list}" class="{open}">{counts}</ul><button type="button" '
+        'class="plain-button" data-toggle="{list}" aria-expanded="{expanded}" '
+        'aria-controls="{list}" title="[[Every value; {of}]]">[[All]] '
         "{count}</button></section>"
     ).format(
+        label=" ".join((_("Passages by value"), side)).strip(),
+        list=f"value-counts-{side.lower()}" if side else "value-counts",
         own=_describe_query(values),
         of=_describe_passages(values),
         counts=join(_render_count(each, values, chosen) for each in _in_order(values, chosen)),
