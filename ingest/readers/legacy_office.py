@@ -157,7 +157,7 @@ def _parsed(
 
 
 def _add_beside(pages: list[list[Block]], beside: Mapping[int, list[Block]]) -> None:
-    """Adds to each page the blocks of its slide that the page lacks. A block of several slides is added to the first."""
+    """Adds to each page the blocks of its slide that the page lacks. Adds a block of several slides to the first."""
     added, left = set[str](), _MOST_SOUGHT
     for number, blocks in sorted(beside.items()):
         if number >= len(pages):
