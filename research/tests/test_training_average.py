@@ -12,6 +12,9 @@ from test_training_head import ENCODER, HEAD, INSTRUCTION, TEXT
 
 from embedder import load_encoder
 from embedder.errors import DataError
+from embedder.extensions.answer_reader import load_answer_reader
+from embedder.model.backbone import locate_model
+from embedder.training.answer_reader import BASE, TrainedReader, save_reader
 from embedder.training.config import read_config
 from embedder.training.train import Trainer
 from research.training import average
@@ -73,6 +76,24 @@ def test_soft_heads_are_averaged_and_keep_their_words(runs, tmp_path):
     mean = _weights(average_adapters([head, head], tmp_path / "mean"))
     for name, value in _weights(head / "adapter").items():
         torch.testing.assert_close(mean[name], value, msg=name)
+
+
+def test_readers_of_answers_are_averaged(tmp_path, monkeypatch):
+    base = locate_model(BASE)
+    for number in range(2):
+        torch.manual_seed(number)
+        save_reader(TrainedReader(base), tmp_path / f"reader-{number}", base=base)
+    one, other, out = (str(tmp_path / name) for name in ("reader-0", "reader-1", "mean"))
+    monkeypatch.setattr(sys, "argv", ["average", one, other, "--out", out])
+    average.main()
+    for name in ("adapter_model.safetensors", "head.safetensors"):
+        mean, *two = (load_file(f"{folder}/{name}") for folder in (out, one, other))
+        for key, value in mean.items():
+            torch.testing.assert_close(value, ((two[0][key].float() + two[1][key].float()) / 2).to(value.dtype))
+    assert load_answer_reader(tmp_path / "mean").score("Who?", ["Ms Webb."]).shape == (1,)
+    (tmp_path / "reader-1" / "head.safetensors").write_bytes(b"")
+    with pytest.raises(SystemExit):
+        average.main()
 
 
 def test_adapters_that_are_not_alike_are_refused(runs, tmp_path):

@@ -3,6 +3,7 @@
 `python -m research.training.average RUN RUN … --out FOLDER`: folders of runs, or of published adapters, alike in all
 but their weights. A scale below 1 lies between the base and the mean (WiSE-FT: Wortsman et al. 2022), which gives
 retrieval back what following instructions took. FOLDER is a model, and what `gircse train --start-from` begins with.
+Readers of answers are averaged, too.
 """
 
 from __future__ import annotations
@@ -20,9 +21,11 @@ from torch import Tensor
 
 from embedder.checkpoint import write_contract
 from embedder.errors import ContractError, DataError
+from embedder.extensions.answer_reader import CONTRACT_FILE as READER_FILE
+from embedder.extensions.answer_reader import HEAD_FILE, read_reader_contract, write_reader_contract
 from embedder.model.adapter import CONFIG_FILE, WEIGHTS_FILE
 from embedder.model.backbone import locate_model
-from embedder.model.contract import ADAPTER_FILES, Contract, hash_files, read_contract
+from embedder.model.contract import ADAPTER_FILES, Contract, hash_files, read_contract, verify_files
 from embedder.model.gguf_source import copy_notices
 from embedder.training.publish import published_folder
 
@@ -50,6 +53,25 @@ def average_adapters(folders: Sequence[Path], out: Path, *, scale: float = 1.0) 
         out, dataclasses.replace(contracts[0], adapter_files=hash_files(out, (ADAPTER_FILES,)), selection_files={})
     )
     copy_notices(locate_model(contracts[0].base), out)
+    return out
+
+
+def average_readers(folders: Sequence[Path], out: Path) -> Path:
+    """Writes the mean of the weights of readers of answers to `out`. Raises ContractError where a file is damaged,
+    DataError where they are not alike."""
+    contracts = [read_reader_contract(folder) for folder in folders]
+    for folder, contract in zip(folders, contracts, strict=True):
+        verify_files(folder, contract.files)
+    out.mkdir(parents=True, exist_ok=True)
+    for name in (WEIGHTS_FILE, HEAD_FILE):
+        weights = [load_file(folder / name) for folder in folders]
+        if any(_kind(each) != _kind(weights[0]) for each in weights):
+            raise DataError(f"{folders[0]} and the others are no readers of one kind: base and rank must agree.")
+        means = {key: torch.stack([each[key].float() for each in weights]).mean(dim=0) for key in weights[0]}
+        save_file({key: mean.to(weights[0][key].dtype) for key, mean in means.items()}, out / name)
+    shutil.copyfile(folders[0] / CONFIG_FILE, out / CONFIG_FILE)
+    files = hash_files(out, (WEIGHTS_FILE, CONFIG_FILE, HEAD_FILE))
+    write_reader_contract(out, dataclasses.replace(contracts[0], name=out.name, files=files))
     return out
 
 
@@ -83,7 +105,10 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
     try:
-        folder = average_adapters(options.runs, options.out, scale=options.scale)
+        if all((each / READER_FILE).is_file() for each in options.runs):
+            folder = average_readers(options.runs, options.out)
+        else:
+            folder = average_adapters(options.runs, options.out, scale=options.scale)
     except (ContractError, DataError) as error:
         parser.exit(1, f"{error}\n")
     sys.stdout.write(f"{len(options.runs)} adapters averaged: {folder}\n")
