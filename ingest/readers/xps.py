@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from app.errors import DocumentError
+from app.errors import DocumentError, ServerLimitError
 from app.types.documents import MetadataValue
 from app.types.texts import ExtractedText
 from ingest.readers.hyphens import Hyphens
@@ -22,12 +22,12 @@ _PRINTED_BY = "Microsoft Word - "  # before the name of the file, in titles
 
 
 def read_xps(data: bytes, limits: ReadLimits) -> ExtractedText:
-    """Raises DocumentError for a document without text."""
+    """Raises DocumentError for a document without text, ServerLimitError for one with too many pages."""
     check_package(data, limits, kind="XPS document", folder="_rels/")
     package = Package(data)
     pages = list(_pages(package))
     if len(pages) > limits.max_pages:
-        raise DocumentError(
+        raise ServerLimitError(
             f"This XPS document has {len(pages):,} pages; the limit is {limits.max_pages:,}. Split it, or raise "
             "GIRCSE_MAX_DOCUMENT_PAGES."
         )

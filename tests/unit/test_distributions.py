@@ -179,8 +179,12 @@ def test_a_command_without_its_packages_names_the_extra(package: str, arguments:
 
 
 def test_ctrl_c_while_the_application_is_imported_prints_nothing(tmp_path: Path) -> None:
-    code = "import gircse_search, signal; gircse_search.import_module = lambda _: signal.raise_signal(signal.SIGINT)"
-    ended = run(sys.executable, "-P", "-c", f"{code}; gircse_search.main()")
+    # A process that a script started in the background ignores SIGINT, and so do its children.
+    code = (
+        "import gircse_search, signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+        "gircse_search.import_module = lambda _: signal.raise_signal(signal.SIGINT); gircse_search.main()"
+    )
+    ended = run(sys.executable, "-P", "-c", code)
     assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "")
 
 
