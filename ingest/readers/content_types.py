@@ -203,7 +203,11 @@ _FEWEST_MAIL_NAMES = 3
 _HEADER_NAME = re.compile(rb"[!-9;-~]{1,76}")
 _MAILBOX_LINE = re.compile(rb"From \S+ .*\d\d:\d\d")
 _OBJECT = re.compile(rb"\b\d+ \d+ obj\b")
-_MACRO = re.compile(rb"^(?:\.TH|\.Dd|\.SH|\.Sh)\s", re.MULTILINE)
+# Files of these formats have such a mark in their first bytes; others of that name are texts.
+_MARKED = {
+    MANUAL: re.compile(rb"^(?:\.TH|\.Dd|\.SH|\.Sh)\s", re.MULTILINE),
+    PROPERTY_LIST: re.compile(rb"\A(?:\xef\xbb\xbf|\xff\xfe|\xfe\xff)?[\s\0]*<"),
+}
 _MACRO_WITHIN = 4_000
 _MARKUP = (
     (
@@ -285,7 +289,7 @@ def _of_content(stream: BinaryIO, head: bytes, expected: str) -> str:
         return expected  # damaged; its reader reports how
     if expected == PDF and _OBJECT.search(head):
         return PDF  # with a damaged signature
-    if expected and not is_signed and (expected != MANUAL or _MACRO.search(head)):
+    if expected and not is_signed and (expected not in _MARKED or _MARKED[expected].search(head)):
         return expected
     if expected in _SAVED_AS_PAGES and _TABLE_MARKUP.match(head.removeprefix(codecs.BOM_UTF8)):
         return HTML
@@ -425,7 +429,7 @@ def _begun_like(head: bytes) -> str:
     if head.startswith(b"#!"):
         line = head.partition(b"\n")[0]
         return next((media_type for name, media_type in _INTERPRETERS if name in line), "")
-    if _MACRO.search(head[:_MACRO_WITHIN]):
+    if _MARKED[MANUAL].search(head[:_MACRO_WITHIN]):
         return MANUAL
     if flat := _FLAT.search(head):  # OpenDocument as one XML file
         return _readable(flat.group(1).decode("ascii").removesuffix("-template"))

@@ -315,6 +315,13 @@ class TestPropertyLists:
         assert found.text == "Name: Pump; Count: 3; On: true\n\nParts.Kind: Valve\n\nParts.Kind: Hose"
         assert found.metadata["skipped"] == "Icon: It holds bytes that are no text."
 
+    def test_one_in_utf16(self):
+        data = plistlib.dumps({"Name": "Pump"}).decode().replace("UTF-8", "UTF-16").encode("utf-16")
+        assert read(data, "a.plist").text == "Name: Pump"
+
+    def test_one_of_before_xml_is_a_text(self):
+        assert read(b'{ Name = "Pump"; Count = 3; }\n', "a.plist").text == '{ Name = "Pump"; Count = 3; }\n'
+
     @pytest.mark.parametrize("name", ["a.webarchive", "a"])
     def test_the_page_of_a_web_archive_and_its_frames(self, name):
         def page(text: str) -> dict[str, Any]:
