@@ -128,7 +128,7 @@ class UnknownCollectionError(NotFoundError):
 
     @property
     def lasting_text(self) -> str:
-        """Leaves out the names of other collections: only the guard limits them to those that the caller may see."""
+        """Leaves out the names of other collections: who reads the stored message may not see all of them."""
         return _deleted_reason(self.name)
 
 

@@ -8,13 +8,13 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, timedelta
-from ipaddress import IPv6Address, ip_address
 from typing import TYPE_CHECKING
 
 from app.access.hashing import digest
 from app.errors import ThrottledError
 from app.types.access import AttemptCount
 from app.types.documents import utc_now
+from embedder.server.networks import network_of
 
 if TYPE_CHECKING:  # avoids importing SQL
     from app.catalog import SqlAccess
@@ -46,7 +46,7 @@ class Throttle:
         many failures. `address`: of the client; or the name of a user, to count by users. Once the name has many
         failures, `is_known` decides whether this address is known for it.
         """
-        of_address = f"{self._kind}:{network_of(address)}"
+        of_address = self._counter(address)
         of_name = None if name is None else f"{self._kind}-name:{digest(name)}"
         counters = [of_address, *([of_name] if of_name else [])]
         with self._locks[hash(of_address) % _STRIPES]:
@@ -65,10 +65,13 @@ class Throttle:
 
     def require_room(self, address: str) -> None:
         """Counts nothing. Raises ThrottledError."""
-        counter = f"{self._kind}:{network_of(address)}"
+        counter = self._counter(address)
         now = self._clock()
         counts = self._ledger.attempts([counter], since=now - WINDOW, until=now + WINDOW)
         self._require_room(counts, counter, MAX_FAILURES_OF_ADDRESS - 1)
+
+    def _counter(self, address: str) -> str:
+        return f"{self._kind}:{network_of(address) or digest(address)}"
 
     def _require_room(self, counts: Mapping[str, AttemptCount], counter: str, most: int) -> None:
         if _failures(counts, counter) > most:
@@ -80,15 +83,3 @@ class Throttle:
 
 def _failures(counts: Mapping[str, AttemptCount], counter: str) -> int:
     return counts[counter].failures if counter in counts else 0
-
-
-def network_of(address: str) -> str:
-    """The network of one client: an IPv4 address, or the /64 of an IPv6 address."""
-    try:
-        parsed = ip_address(address.partition("%")[0])
-    except ValueError:
-        return digest(address)
-    if isinstance(parsed, IPv6Address):
-        mapped = parsed.ipv4_mapped
-        return str(mapped) if mapped else str(IPv6Address(int(parsed) >> 64 << 64))
-    return str(parsed)

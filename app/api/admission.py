@@ -21,7 +21,6 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.access.hashing import digest
-from app.access.throttle import network_of
 from app.api.access import client_address, credential_of
 from app.api.bodies import GRACE_S
 from app.api.fair_slots import KNOWN_CLIENTS, FairSlots, SlotLimits
@@ -29,6 +28,7 @@ from app.api.problems import answer_error
 from app.runtime.metrics import ProcessMetrics
 from app.settings import Settings
 from embedder.lru import LRUCache
+from embedder.server.networks import network_of
 
 SEARCHES, TEXTS, ANSWERS, OTHERS, STREAMS = "searches", "texts", "answers", "others", "streams"
 # Requests that use the model or the index.
@@ -82,7 +82,8 @@ class Admission:
             return
         slots, headers = self._classes[name], Headers(scope=scope)
         credential = digest(credential_of(headers) or "")
-        client = self._users.get(credential) or network_of(client_address(scope))
+        address = client_address(scope)
+        client = self._users.get(credential) or network_of(address) or address
         if slots.refuses(client):
             await refusal(scope["path"], name, slots.limits)(scope, receive, send)
             return

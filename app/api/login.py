@@ -10,11 +10,11 @@ from starlette.concurrency import run_in_threadpool
 
 from app.access.browsers import browser_in_words
 from app.access.logins import Logins
-from app.access.throttle import network_of
 from app.api.access import COOKIE, LOGIN, client_address, session_token
 from app.api.fair_slots import FairSlots, SlotLimits
 from app.errors import LoginRequiredError, ThrottledError
 from app.types.account_view import DrawLogin
+from embedder.server.networks import network_of
 
 MAX_CHARACTERS = 1_000
 # A check of a password takes a thread for up to a second. Hundreds at once would leave none for other requests.
@@ -39,7 +39,7 @@ def login_routes(logins: Logins, *, draw: DrawLogin) -> APIRouter:
         address = client_address(request.scope)
         browser = browser_in_words(request.headers.get("user-agent", ""))
         try:
-            async with slots.turn(network_of(address)):
+            async with slots.turn(network_of(address) or address):
                 token = await run_in_threadpool(logins.log_in, name.strip(), password, address=address, browser=browser)
         except (LoginRequiredError, ThrottledError) as error:
             refused = login_page(draw(local(next), str(error), name=name.strip()), error.status)

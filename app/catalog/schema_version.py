@@ -36,4 +36,5 @@ def require_known_by(engine: Engine) -> None:
 
 @cache
 def _known_revisions() -> frozenset[str]:
+    # From the names of the files: alembic, which knows them, would have to be imported by every process.
     return frozenset(file.name.partition("_")[0] for file in _VERSIONS.glob("[0-9]*_*.py"))

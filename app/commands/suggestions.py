@@ -1,4 +1,4 @@
-"""Names that a misspelt command or option may have meant: only those that the help shows."""
+"""Suggestions for misspelt commands and options. They name only what the help shows."""
 
 from __future__ import annotations
 

@@ -10,8 +10,6 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Callable
-from functools import lru_cache
-from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Any
 
 import h11
@@ -19,6 +17,7 @@ from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from embedder.server.lingering import LingeringTransport
+from embedder.server.networks import network_of
 from embedder.server.open_files import room_for_connections
 
 try:
@@ -29,23 +28,11 @@ except ImportError:  # not installed: uvicorn can use h11 instead
 
 MAX_HEAD_BYTES = 64 * 1024
 HEAD_DEADLINE_S = 30.0
-MAX_CONNECTIONS_OF_ADDRESS = 256  # of a /64 network, for IPv6: a single machine may use all addresses of one
+MAX_CONNECTIONS_OF_ADDRESS = 256  # of a network, for IPv6
 _TOO_MANY = b"429 Too Many Requests"
 _NO_ROOM = b"503 Service Unavailable"
 _TOO_LARGE = b"431 Request Header Fields Too Large"
 _TOO_LATE = b"408 Request Timeout"
-
-
-@lru_cache(4_096)
-def _network_of(address: str) -> str:
-    """An IPv4 address, or the /64 network of an IPv6 address."""
-    try:
-        parsed = ip_address(address.partition("%")[0])
-    except ValueError:
-        return address
-    if isinstance(parsed, IPv4Address):
-        return str(parsed)
-    return str(parsed.ipv4_mapped or IPv6Address(int(parsed) >> 64 << 64))
 
 
 class _Bounded:
@@ -87,9 +74,9 @@ class _Bounded:
         address = self.client[0]
         if isinstance(self.app, ProxyHeadersMiddleware) and address in self.app.trusted_hosts:
             return False
-        network = _network_of(address)
+        network = network_of(address)
         clients = [each.client[0] for each in self.connections if each.client is not None]
-        return sum(_network_of(each) == network for each in clients) > MAX_CONNECTIONS_OF_ADDRESS
+        return network is not None and sum(network_of(each) == network for each in clients) > MAX_CONNECTIONS_OF_ADDRESS
 
     def shutdown(self) -> None:
         super().shutdown()  # type: ignore[misc]

@@ -172,7 +172,7 @@ def _header(message: EmailMessage, name: str) -> str:
 
 
 def _unpacked(parts: list[str | Attachment], limits: ReadLimits) -> list[str | Attachment]:
-    """The parts with those that Outlook packed into winmail.dat. Its text is another version of the body."""
+    """Replaces winmail.dat by the parts that Outlook packed into it. Its text is another version of the body."""
     for at, part in enumerate(parts):
         if isinstance(part, str) or not part.payload.startswith(TNEF_SIGNATURE):
             continue

@@ -115,6 +115,7 @@ FREE_OF_EMBEDDER = {
     *("embedder.text.mentions", "embedder.text.relevance", "embedder.text.sentences", "embedder.server.http_guard"),
     *("embedder.server.client_errors", "embedder.server.rerank_shapes", "embedder.server.unknown_paths"),
     "embedder.server.description",
+    "embedder.server.networks",
 }
 # Packages that may break a direction, and why.
 ENTRY_POINTS = {"app.wiring": "builds the implementations of the ports"}

@@ -18,6 +18,7 @@ from patience import PATIENCE_S, wait_until
 
 from embedder.server import http_guard, lingering
 from embedder.server.http_guard import MAX_HEAD_BYTES, BoundedH11Protocol, BoundedProtocol
+from embedder.server.networks import network_of
 
 PROTOCOLS = list(dict.fromkeys((BoundedProtocol, BoundedH11Protocol)))
 ROOT = Path(__file__).parents[2]
@@ -243,11 +244,11 @@ def test_one_address_has_so_many_connections_and_a_proxy_any_number(
         ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::"),
         ("fe80::1%eth0", "fe80::"),
         ("::ffff:192.0.2.7", "192.0.2.7"),
-        ("testclient", "testclient"),
+        ("testclient", None),
     ],
 )
-def test_all_addresses_of_an_ipv6_network_count_as_one(address: str, network: str) -> None:
-    assert http_guard._network_of(address) == network
+def test_all_addresses_of_an_ipv6_network_count_as_one(address: str, network: str | None) -> None:
+    assert network_of(address) == network
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS, ids=lambda each: each.__name__)
