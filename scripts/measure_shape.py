@@ -43,6 +43,12 @@ class Module:
     def tree(self) -> ast.Module:
         return ast.parse(self.text)
 
+    @cached_property
+    def imported(self) -> frozenset[str]:
+        """Names with their modules, of `from … import …`."""
+        froms = [node for node in ast.walk(self.tree) if isinstance(node, ast.ImportFrom)]
+        return frozenset(f"{node.module}.{alias.name}" for node in froms for alias in node.names)
+
     @property
     def classes(self) -> Iterator[ast.ClassDef]:
         return (node for node in self.tree.body if isinstance(node, ast.ClassDef))
@@ -84,8 +90,9 @@ def repeated_names(modules: Iterable[Module]) -> dict[str, list[str]]:
     return {name: found for name, found in sorted(places.items()) if len(found) > 1}
 
 
-def lonely_protocols(modules: list[Module]) -> tuple[list[str], int]:
-    """Protocols whose methods at most one class has (including its bases), and the number of all protocols."""
+def lonely_protocols(modules: list[Module]) -> tuple[list[str], list[str], int]:
+    """Protocols whose methods at most one class has (including its bases); those of them whose class is in the folder
+    of the protocol and of all modules that import it; and the number of all protocols."""
     classes = {(module.name, node.name): node for module in modules for node in module.classes}
     by_name: dict[str, list[ast.ClassDef]] = defaultdict(list)
     for (_, name), node in classes.items():
@@ -103,14 +110,26 @@ def lonely_protocols(modules: list[Module]) -> tuple[list[str], int]:
                 methods |= all_methods(by_name[name][0], seen | {node.name})
         return methods
 
-    real = [node for (module, _), node in classes.items() if not is_protocol(node) and module != "app.testing"]
+    real = {place: node for place, node in classes.items() if not is_protocol(node) and place[0] != "app.testing"}
     protocols = [(module, node) for (module, _), node in classes.items() if is_protocol(node)]
-    lonely = []
+    lonely, inner = [], []
     for module, protocol in protocols:
         wanted = {name for name in all_methods(protocol) if name != "__call__"}
-        if wanted and sum(wanted <= all_methods(node) for node in real) <= 1:
-            lonely.append(f"{module}.{protocol.name}")
-    return sorted(lonely), len(protocols)
+        homes = [home for (home, _), node in real.items() if wanted <= all_methods(node)]
+        if not wanted or len(homes) > 1:
+            continue
+        lonely.append(f"{module}.{protocol.name}")
+        importing = [each.name for each in modules if f"{module}.{protocol.name}" in each.imported]
+        users = {_folder(name) for name in (module, *importing)}
+        if homes and users <= {_folder(homes[0])}:
+            inner.append(f"{module}.{protocol.name}")
+    return sorted(lonely), sorted(inner), len(protocols)
+
+
+def _folder(module: str) -> str:
+    """Imports have directions between the folders of app/ and embedder/, and between the packages."""
+    package, _, rest = module.partition(".")
+    return f"{package}.{rest.partition('.')[0]}" if package in ("app", "embedder") else package
 
 
 def forwarding_methods(modules: Iterable[Module]) -> list[str]:
@@ -205,7 +224,7 @@ def _imports(module: Module, names: set[str]) -> Iterator[str]:
 
 def measure_statically(source: Path) -> dict[str, Any]:
     modules = modules_of(source)
-    lonely, protocols = lonely_protocols(modules)
+    lonely, inner, protocols = lonely_protocols(modules)
     numbers = [complexity(function) for module in modules for function in module.functions]
     lengths = {package: [0, 0] for package in PACKAGES}
     for module in modules:
@@ -220,6 +239,7 @@ def measure_statically(source: Path) -> dict[str, Any]:
         "public class names with several definitions": repeated_names(modules),
         "protocols": protocols,
         "protocols with one implementation": lonely,
+        "of those, in the folder of all their users": inner,
         "forwarding methods": forwarding_methods(modules),
         "files at the root of embedder/": len(list((source / "embedder").glob("*.py"))),
         "layers of embedder/": high,
