@@ -13,6 +13,7 @@ from typing import Any
 
 import httpx
 
+_CLUSTER_PARAMS = ("shard_number", "replication_factor")
 _COLLECTION = re.compile(r"/collections/([^/?]+)")
 
 
@@ -32,6 +33,7 @@ class QdrantFront:
     forgets_deletions: bool = False
     forgets_labels: bool = False
     created: dict[str, dict[str, Any]] = field(default_factory=dict)
+    params: dict[str, dict[str, Any]] = field(default_factory=dict)  # of indexes; those that the engine does not have
     url: str = ""
     _indexed: set[str] = field(default_factory=set)
     _lingering: dict[str, list[Any]] = field(default_factory=dict)
@@ -45,8 +47,12 @@ class QdrantFront:
         if name and bare == f"/collections/{name[1]}/cluster":
             return self._ok(self._cluster_of(name[1]))
         if name and method == "PUT" and bare == f"/collections/{name[1]}":
-            self.created[name[1]] = sent
-            sent = {key: value for key, value in sent.items() if key not in ("shard_number", "replication_factor")}
+            self.created[name[1]] = dict(sent)
+            self.params[name[1]] = {key: sent.pop(key) for key in _CLUSTER_PARAMS if key in sent}
+        if name and method == "PATCH" and bare == f"/collections/{name[1]}":
+            self.params.setdefault(name[1], {}).update(sent.pop("params", {}))
+        if name and method == "GET" and bare == f"/collections/{name[1]}":
+            return self._described(name[1], *self._forward(method, path, body))
         if method == "PUT" and bare.endswith("/index"):
             self._indexed.add(sent["field_name"])
         if method == "DELETE" and "/index/" in bare:
@@ -66,6 +72,13 @@ class QdrantFront:
         headers = {"api-key": self.token, "content-type": "application/json"}
         answer = httpx.request(method, self.engine + path, content=body, headers=headers, timeout=60, trust_env=False)
         return answer.status_code, answer.content
+
+    def _described(self, name: str, status: int, said: bytes) -> tuple[int, bytes]:
+        if status != 200:
+            return status, said
+        answer = json.loads(said)
+        answer["result"]["config"]["params"] |= self.params.get(name, {})
+        return status, json.dumps(answer).encode()
 
     def _ok(self, result: object) -> tuple[int, bytes]:
         return 200, json.dumps({"result": result, "status": "ok", "time": 0.0}).encode()

@@ -15,6 +15,8 @@ from qdrant_client.http.exceptions import UnexpectedResponse
 from app.vectors.tuning import Sharding
 
 REPLICAS = 2  # per shard on a cluster, so that the loss of any one node is harmless
+# Much longer than a search takes, and much shorter than a request may take.
+OTHER_REPLICA_AFTER_MS = 1_000
 
 _log = logging.getLogger(__name__)
 
@@ -40,6 +42,15 @@ def sharding_for(client: QdrantClient, wanted: Sharding) -> Sharding:
     if nodes == 1:
         return wanted
     return Sharding(shards=wanted.shards or nodes, replicas=wanted.replicas or min(REPLICAS, nodes))
+
+
+def read_past_hung_nodes(client: QdrantClient, index: str) -> None:
+    """Lets a node read from another replica if the first one has not answered within OTHER_REPLICA_AFTER_MS. Otherwise
+    a healthy node waits for a hung one. Does nothing for an index without replicas; Qdrant before 1.17 ignores it."""
+    params = client.get_collection(index).config.params
+    if (params.replication_factor or 1) > 1 and params.read_fan_out_delay_ms != OTHER_REPLICA_AFTER_MS:
+        changed = models.CollectionParamsDiff(read_fan_out_delay_ms=OTHER_REPLICA_AFTER_MS)
+        client.update_collection(index, collection_params=changed)
 
 
 def has_lone_shard(client: QdrantClient, index: str) -> bool:

@@ -10,7 +10,7 @@ from qdrant_client.http.exceptions import UnexpectedResponse
 
 from app.errors import ConflictError
 from app.vectors import tuning
-from app.vectors.cluster import sharding_for
+from app.vectors.cluster import read_past_hung_nodes, sharding_for
 from app.vectors.filters import DOCUMENT_ID_FIELD
 from app.vectors.points import WORDS
 
@@ -41,6 +41,7 @@ def create_collection(
                 replication_factor=chosen.replicas,
             )
     _check_same_vectors(client, index, dimension, is_multivector=is_multivector)
+    read_past_hung_nodes(client, index)
     client.create_payload_index(index, DOCUMENT_ID_FIELD, models.PayloadSchemaType.KEYWORD)
 
 

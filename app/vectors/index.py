@@ -21,7 +21,7 @@ from app.errors import ConflictError, NotFoundError, VectorIndexUnavailableError
 from app.types.documents import IndexStatus, Point, ScoredPoint
 from app.types.lens_indexes import Label
 from app.vectors import tuning
-from app.vectors.cluster import has_lone_shard, node_count, warn_of_open_keys
+from app.vectors.cluster import has_lone_shard, node_count, read_past_hung_nodes, warn_of_open_keys
 from app.vectors.creation import create_collection
 from app.vectors.dense_vectors import retrieve_points
 from app.vectors.errors import missing, translated, unanswered
@@ -292,6 +292,7 @@ class QdrantVectorIndex(InspectedPoints):
                 optimizers_config=tuning.optimizers_config(),
             ),
         )
+        self._call(index, partial(read_past_hung_nodes, index=index))
         self._searched.forget(index)
 
     def condition(self, index: str) -> IndexStatus:

@@ -23,6 +23,7 @@ from app.settings import load_settings
 from app.types.documents import Point
 from app.types.upkeep import ContractChange
 from app.vectors import QdrantVectorIndex, Sharding
+from app.vectors.cluster import OTHER_REPLICA_AFTER_MS
 
 NAME = "docs--1"
 NORTH = [0.0, 1.0, 0.0]
@@ -87,6 +88,22 @@ def test_an_index_is_made_for_the_nodes_of_its_cluster(
     index_of(front, sharding=sharding).create(NAME, dimension=3)
     asked = front.created[NAME]
     assert (asked.get("shard_number"), asked.get("replication_factor")) == chosen
+
+
+@pytest.mark.parametrize(("replicas", "delay"), [(1, None), (2, OTHER_REPLICA_AFTER_MS)])
+def test_another_replica_is_read_if_the_first_one_hangs(
+    front_of: Callable[..., QdrantFront],
+    index_of: Callable[..., QdrantVectorIndex],
+    replicas: int,
+    delay: int | None,
+) -> None:
+    front = front_of(nodes=3)
+    index = index_of(front, sharding=Sharding(replicas=replicas))
+    index.create(NAME, dimension=3)
+    assert front.params[NAME].get("read_fan_out_delay_ms") == delay
+    front.params[NAME].pop("read_fan_out_delay_ms", None)  # an index of an earlier release
+    index.optimize(NAME)
+    assert front.params[NAME].get("read_fan_out_delay_ms") == delay
 
 
 def test_an_index_that_another_process_makes_at_the_same_time_is_used(
