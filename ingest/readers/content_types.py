@@ -24,9 +24,12 @@ from ingest.readers.media_types import (
     EPUB,
     HTML,
     IWORK,
+    JSON,
+    JSON_LINES,
     MAILBOX,
     MANUAL,
     MESSAGE,
+    NOTEBOOK,
     ODP,
     ODS,
     ODT,
@@ -203,10 +206,22 @@ _FEWEST_MAIL_NAMES = 3
 _HEADER_NAME = re.compile(rb"[!-9;-~]{1,76}")
 _MAILBOX_LINE = re.compile(rb"From \S+ .*\d\d:\d\d")
 _OBJECT = re.compile(rb"\b\d+ \d+ obj\b")
-# Files of these formats have such a mark in their first bytes; others of that name are texts.
+# Files of these formats have such a mark in their first bytes (without byte order mark, NUL and leading space); others
+# of that name are texts of another kind, such as the page of an error that was saved as .json.
+_JSON_MARK = re.compile(rb'\A(?:[\[{"]|//|/\*|-?\d|(?:true|false|null|NaN|-?Infinity)\b)')
 _MARKED = {
     MANUAL: re.compile(rb"^(?:\.TH|\.Dd|\.SH|\.Sh)\s", re.MULTILINE),
-    PROPERTY_LIST: re.compile(rb"\A(?:\xef\xbb\xbf|\xff\xfe|\xfe\xff)?[\s\0]*<"),
+    PROPERTY_LIST: re.compile(rb"<!doctype\s+plist\b|<plist[\s>]", re.IGNORECASE),
+    XML: re.compile(rb"\A<(?!(?:!doctype\s+)?html\b)", re.IGNORECASE),
+    JSON: _JSON_MARK,
+    NOTEBOOK: _JSON_MARK,
+    MAILBOX: re.compile(rb"\AFrom "),
+    JSON_LINES: re.compile(rb"^\s*[\[{\"]", re.MULTILINE),
+    MESSAGE: re.compile(
+        rb"^(?:from|to|cc|bcc|subject|date|received|message-id|mime-version|return-path|delivered-to|content-type"
+        rb"|reply-to|sender)[ \t]*:",
+        re.IGNORECASE | re.MULTILINE,
+    ),
 }
 _MACRO_WITHIN = 4_000
 _MARKUP = (
@@ -289,11 +304,22 @@ def _of_content(stream: BinaryIO, head: bytes, expected: str) -> str:
         return expected  # damaged; its reader reports how
     if expected == PDF and _OBJECT.search(head):
         return PDF  # with a damaged signature
-    if expected and not is_signed and (expected not in _MARKED or _MARKED[expected].search(head)):
+    if expected and not is_signed and _is_marked(expected, head):
         return expected
     if expected in _SAVED_AS_PAGES and _TABLE_MARKUP.match(head.removeprefix(codecs.BOM_UTF8)):
         return HTML
     return _begun_like(head) or (CSV if expected in _TABLES else PLAIN)
+
+
+def _is_marked(expected: str, head: bytes) -> bool:
+    if expected == TAR:
+        return b"\0" in head
+    mark = _MARKED.get(expected)
+    if mark is None:
+        return True
+    for order in _BYTE_ORDER_MARKS:
+        head = head.removeprefix(order)
+    return mark.search(head.replace(b"\0", b"").lstrip()) is not None
 
 
 def _by_signature(reasons: Iterable[tuple[bytes, str]], head: bytes) -> str:

@@ -17,6 +17,7 @@ from ingest.readers.limits import ReadLimits
 from ingest.readers.media_types import NOTEBOOK
 from ingest.readers.parts import Block
 from ingest.readers.payloads import Payloads
+from ingest.readers.records import read_json
 from ingest.readers.skipped import Skipped
 from ingest.readers.tables import join_blocks
 from ingest.readers.text import as_printed, decode_text
@@ -30,14 +31,15 @@ _MOST_OUTPUT = 20_000  # characters of one output: progress bars and printed arr
 
 
 def read_notebook(data: bytes, limits: ReadLimits) -> ExtractedText:
+    """Other JSON is read as JSON."""
     try:
         notebook = json.loads(decode_text(data).text)
     except RecursionError:
         raise too_deep("notebook") from None
     except ValueError as error:
         raise DocumentError(f"This notebook cannot be read ({error}). Save it again in Jupyter.") from error
-    if not isinstance(notebook, dict):
-        raise DocumentError("This is not a notebook: it is not a JSON object. Save it again in Jupyter.")
+    if not isinstance(notebook, dict) or not notebook.keys() & {"cells", "worksheets"}:
+        return read_json(data, limits, "")
     metadata = notebook.get("metadata")
     cut, payloads = Skipped("results"), Payloads()
     blocks = list(_blocks(notebook, limits, cut, payloads))

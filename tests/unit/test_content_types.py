@@ -77,6 +77,33 @@ def test_content_decides(data, uri, expected):
     assert kind_of(data, uri) == expected
 
 
+OF_OTHER_KINDS = {
+    "HTML": b"<!DOCTYPE html><title>Error</title><p>Three larks",
+    "XML": b'<?xml version="1.0"?><report><row>Three larks</row></report>',
+    "JSON": b'{"birds": ["Three larks"]}',
+    "CSV": b"bird,count\nThree larks,3\n",
+    "text": b"Dear Ada,\n\nThree larks sang: twice.\n",
+    "Markdown": b"# Birds\n\n- Three larks\n",
+    "a mail": MAIL.replace(b"Paris", b"Three larks"),
+    "a calendar": b"BEGIN:VCALENDAR\nBEGIN:VEVENT\nSUMMARY:Three larks\nEND:VEVENT\nEND:VCALENDAR\n",
+    "a notebook": b'{"cells": [{"cell_type": "markdown", "source": ["Three larks"]}]}',
+}
+STRUCTURED = ("json", "jsonl", "ipynb", "xml", "svg", "plist", "webarchive", "eml", "mhtml", "mbox", "1", "tar", "ics")
+
+
+@pytest.mark.parametrize("suffix", STRUCTURED)
+@pytest.mark.parametrize("kind", OF_OTHER_KINDS)
+def test_a_text_of_another_kind_than_its_suffix_is_read(kind: str, suffix: str) -> None:
+    assert "Three larks" in read(OF_OTHER_KINDS[kind], f"a.{suffix}").text
+
+
+@pytest.mark.parametrize(("suffix", "text"), [("xml", "<a>Three larks</a>"), ("json", '["Three larks"]')])
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le"])
+def test_a_mark_is_found_in_every_encoding(encoding: str, suffix: str, text: str) -> None:
+    found = read(f"\n {text}".encode(encoding), f"a.{suffix}").text
+    assert found.endswith("Three larks")  # without the marks of its format
+
+
 def test_what_the_sender_declares_counts_more_than_the_suffix():
     assert kind_of(b"<p>Hello", "https://x.org/page.php", "text/html; charset=KOI8-R") == "text/html; charset=koi8-r"
     assert kind_of(b"# Head", "notes.md", "application/octet-stream") == "text/markdown"
@@ -143,10 +170,14 @@ class TestNotebooks:
         cells = [{"cell_type": "heading", "level": 2, "source": "Head"}, {"cell_type": "code", "input": ["y = 1"]}]
         assert read(json.dumps({"worksheets": [{"cells": cells}]}).encode(), "a.ipynb").text == "Head\n\ny = 1"
 
-    @pytest.mark.parametrize("data", [b"[]", b"{", b'"x"'])
-    def test_no_notebook_is_refused(self, data):
+    def test_a_damaged_notebook_is_refused(self):
         with pytest.raises(DocumentError, match="notebook"):
-            read(data, "a.ipynb")
+            read(b"{", "a.ipynb")
+
+    @pytest.mark.parametrize("value", [{"head": "Three larks"}, ["Three larks"], "Three larks"])
+    def test_other_json_is_read_as_json(self, value):
+        data = json.dumps(value).encode()
+        assert read(data, "a.ipynb").text == read(data, "a.json").text
 
 
 class TestOutlook:

@@ -78,7 +78,7 @@ class TestMessages:
         assert "The body." in found.text
         assert "date" not in found.metadata
 
-    @pytest.mark.parametrize("data", [b"\n\nNo header at all.", b"Subject:\n\n"])
+    @pytest.mark.parametrize("data", [b"\n\nNo header at all.\nDate: never", b"Subject:\n\n"])
     def test_no_message_is_refused(self, data):
         with pytest.raises(DocumentError, match=r"not a mail message|empty"):
             read_document(data, uri="a.eml")
@@ -96,7 +96,7 @@ def test_mailbox_gives_every_message():
 
 def test_file_that_is_no_mailbox_is_refused():
     with pytest.raises(DocumentError, match="not a mailbox"):
-        read_document(b"Dear Bob,\n\nFrom me.", uri="a.mbox")
+        read_document(b"From me to you.\n\nDear Bob,", uri="a.mbox")
 
 
 class TestArchives:
