@@ -19,6 +19,7 @@ from ingest.readers.text import decode_text
 _SHOWN = {
     "DTSTART": "Start",
     "DTEND": "End",
+    "RRULE": "Repeats",
     "DUE": "Due",
     "COMPLETED": "Completed",
     "LOCATION": "Location",
@@ -55,6 +56,17 @@ _PARAMETER = re.compile(r';(?P<name>[\w-]+)(?:=(?P<value>(?:[^";]++|"[^"]*+")*+)
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 _SEPARATOR = re.compile(r"(?<!\\);")
 _TIME = re.compile(r"(\d{4})-?(\d\d)-?(\d\d)(?:T(\d\d):?(\d\d)(?::?\d\d)?(Z?))?")
+_UNITS = {"DAILY": "day", "WEEKLY": "week", "MONTHLY": "month", "YEARLY": "year", "HOURLY": "hour"}
+_DAYS = {
+    "MO": "Monday",
+    "TU": "Tuesday",
+    "WE": "Wednesday",
+    "TH": "Thursday",
+    "FR": "Friday",
+    "SA": "Saturday",
+    "SU": "Sunday",
+}
+_PLACES = {"1": "1st", "2": "2nd", "3": "3rd", "4": "4th", "5": "5th", "-1": "last", "-2": "last but one"}
 _LONGEST_LINE = 1_000_000  # longer ones are pictures
 
 
@@ -165,6 +177,8 @@ def _shown(given: _Property) -> str:
     if given.name == "N":  # family name; given name; others; prefixes; suffixes
         family, first, *others = [*_pieces(given.value), "", ""]
         return " ".join(filter(None, [first, *others, family]))
+    if given.name == "RRULE":
+        return _repetition(given.value)
     if given.name in ("ADR", "ORG"):
         return ", ".join(filter(None, _pieces(given.value)))
     if time := _TIME.fullmatch(given.value.strip()):
@@ -172,6 +186,30 @@ def _shown(given: _Property) -> str:
         zone = " UTC" if is_utc else f" {given.parameters['TZID']}" if "TZID" in given.parameters else ""
         return f"{year}-{month}-{day}" + (f" {hour}:{minute}{zone}" if hour else "")
     return _plain(given)
+
+
+def _repetition(rule: str) -> str:
+    """A recurrence rule in words, such as `every 2 weeks on Monday, 3 times`; RFC 5545, 3.3.10."""
+    parts = dict(part.partition("=")[::2] for part in rule.strip().upper().split(";"))
+    unit, interval = _UNITS.get(parts.get("FREQ", "")), parts.get("INTERVAL", "1")
+    if unit is None:
+        return rule
+    words = [f"every {unit}" if interval == "1" else f"every {interval} {unit}s"]
+    if days := parts.get("BYDAY"):
+        words.append("on " + ", ".join(map(_day_in_words, days.split(","))))
+    if days := parts.get("BYMONTHDAY"):
+        words.append(f"on day {days.replace(',', ', ')}")
+    if months := parts.get("BYMONTH"):
+        words.append(f"in month {months.replace(',', ', ')}")
+    if until := _TIME.fullmatch(parts.get("UNTIL", "")):
+        words.append("until {}-{}-{}".format(*until.groups()))
+    return " ".join(words) + (f", {parts['COUNT']} times" if "COUNT" in parts else "")
+
+
+def _day_in_words(day: str) -> str:
+    """`MO` as Monday, `2TU` as 2nd Tuesday, `-1FR` as last Friday."""
+    number, name = day[:-2], _DAYS.get(day[-2:], day[-2:])
+    return f"{_PLACES.get(number, number)} {name}".strip()
 
 
 def _pieces(value: str) -> list[str]:

@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import chain, islice, pairwise, takewhile
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from ingest.readers.grids import SENTENCE_ENDS, render_rows
 from ingest.readers.limits import ReadLimits
@@ -163,7 +163,9 @@ def split_rows(lines: Iterator[str], delimiter: str) -> Iterator[list[str]]:
                 row = _parsed(taken, delimiter)
                 if row is None and (more is None or len(taken) > _MAX_JOINED or _is_malformed(taken, delimiter)):
                     waiting += reversed(taken[1:])
-                    row = next(csv.reader([line], delimiter=delimiter, quoting=csv.QUOTE_NONE), [])
+                    row = _with_escaped_quotes(line, delimiter) or next(
+                        csv.reader([line], delimiter=delimiter, quoting=csv.QUOTE_NONE), []
+                    )
         yield row
 
 
@@ -171,8 +173,30 @@ def _parsed(lines: list[str], delimiter: str) -> list[str] | None:
     """The cells of one row. None if a quote is still open or is followed by other text."""
     if not any('"' in line for line in lines):
         return lines[0].rstrip("\n").split(delimiter) if len(lines) == 1 else None
+    if len(lines) == 1 and (row := _with_spaces_before_quotes(lines[0], delimiter)):
+        return row
+    return _only_row(lines, delimiter=delimiter)
+
+
+def _with_spaces_before_quotes(line: str, delimiter: str) -> list[str] | None:
+    """The cells of a line such as `Ada, "Rome, Italy"`; None if it is no such line."""
+    if f'{delimiter} "' not in line:
+        return None
+    row = _only_row([line], delimiter=delimiter, skipinitialspace=True)
+    # The space stays, because prose has it, too: see `_is_within_text`.
+    return row and [row[0], *(f" {cell}" for cell in row[1:])]
+
+
+def _with_escaped_quotes(line: str, delimiter: str) -> list[str] | None:
+    r"""The cells of a line with `\"` for quotes, as databases export it; None if it is no such line."""
+    if '\\"' not in line:
+        return None
+    return _only_row([line], delimiter=delimiter, escapechar="\\", doublequote=False)
+
+
+def _only_row(lines: list[str], **dialect: Any) -> list[str] | None:
     try:
-        rows = list(csv.reader(lines, delimiter=delimiter, strict=True))
+        rows = list(csv.reader(lines, strict=True, **dialect))
     except csv.Error:
         return None
     return rows[0] if len(rows) == 1 else None

@@ -125,6 +125,22 @@ END:VCARD
 
 
 class TestCalendarsAndAddressBooks:
+    @pytest.mark.parametrize(
+        ("rule", "words"),
+        [
+            ("FREQ=WEEKLY;COUNT=3", "every week, 3 times"),
+            (
+                "FREQ=MONTHLY;INTERVAL=2;BYDAY=2TU,-1FR;UNTIL=20250101T000000Z",
+                "every 2 months on 2nd Tuesday, last Friday until 2025-01-01",
+            ),
+            ("FREQ=YEARLY;BYMONTH=3;BYMONTHDAY=1,15", "every year on day 1, 15 in month 3"),
+            ("FREQ=SOMETIMES", "FREQ=SOMETIMES"),
+        ],
+    )
+    def test_how_an_event_repeats(self, rule: str, words: str) -> None:
+        event = EVENT.replace("UID:unseen@x", f"RRULE:{rule}")
+        assert f"Repeats: {words}\n" in read(event, "a.ics").text + "\n"
+
     @pytest.mark.parametrize("line_end", ["\n", "\r\n"])
     @pytest.mark.parametrize("name", ["a.ics", "invitation"])
     def test_what_a_calendar_shows(self, name, line_end):

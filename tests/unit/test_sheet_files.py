@@ -434,6 +434,19 @@ class TestDelimiters:
     def test_from_the_whole_sample(self, text, rows):
         assert lines(text, "a.csv") == rows
 
+    def test_quotes_after_a_space_and_after_a_backslash(self) -> None:
+        text = 'name, "city, country"\nAda, "Rome, Italy"\nBob, "Paris, France"\n'
+        assert lines(text, "a.csv") == [
+            "name: Ada; city, country: Rome, Italy",
+            "name: Bob; city, country: Paris, France",
+        ]
+        text = 'said,n\n"he said \\"hi, you\\" again",2\n"C:\\dir\\",3\n'
+        assert lines(text, "a.csv") == ['said: he said "hi, you" again; n: 2', "said: C:\\dir\\; n: 3"]
+
+    def test_quotes_of_prose_divide_no_columns(self) -> None:
+        text = 'text\nShe said, "Yes."\nHe said, "No, never."\nThey laughed.\n'
+        assert lines(text, "a.csv")[:2] == ['text: She said, "Yes."', 'text: He said, "No, never."']
+
     def test_declared_in_the_first_line(self):
         assert lines("sep=;\nname;n\nAda;1\n", "a.csv") == ["name: Ada; n: 1"]
         assert lines("SEP=|\nname|n\nAda|1\n", "a.csv") == ["name: Ada; n: 1"]
