@@ -24,9 +24,12 @@ from ingest.readers.media_types import (
     EPUB,
     HTML,
     IWORK,
+    JSON,
+    JSON_LINES,
     MAILBOX,
     MANUAL,
     MESSAGE,
+    NOTEBOOK,
     ODP,
     ODS,
     ODT,
@@ -203,10 +206,18 @@ _FEWEST_MAIL_NAMES = 3
 _HEADER_NAME = re.compile(rb"[!-9;-~]{1,76}")
 _MAILBOX_LINE = re.compile(rb"From \S+ .*\d\d:\d\d")
 _OBJECT = re.compile(rb"\b\d+ \d+ obj\b")
-# Files of these formats have such a mark in their first bytes; others of that name are texts.
+_BEGIN = rb"\A[\s\0\xef\xbb\xbf\xff\xfe]*+"
+_NO_MARKUP = re.compile(_BEGIN + rb"[^<]")
+# Files of these formats have such a mark in their first bytes; others of that name are what they begin like.
 _MARKED = {
     MANUAL: re.compile(rb"^(?:\.TH|\.Dd|\.SH|\.Sh)\s", re.MULTILINE),
-    PROPERTY_LIST: re.compile(rb"\A(?:\xef\xbb\xbf|\xff\xfe|\xfe\xff)?[\s\0]*<"),
+    PROPERTY_LIST: re.compile(_BEGIN + rb"(?=<).{0,4000}?[< ]\0?p\0?l\0?i\0?s\0?t", re.DOTALL),
+    XML: re.compile(_BEGIN + rb"<"),
+    NOTEBOOK: re.compile(_BEGIN + rb"[{\[]"),
+    JSON: _NO_MARKUP,
+    JSON_LINES: _NO_MARKUP,
+    MAILBOX: re.compile(rb"^From ", re.MULTILINE),
+    MESSAGE: re.compile(_BEGIN + rb"(?![<{\[]|BEGIN:V).", re.IGNORECASE),
 }
 _MACRO_WITHIN = 4_000
 _MARKUP = (

@@ -22,7 +22,7 @@ EPUB = "application/epub+zip"
 MESSAGE, MAILBOX, OUTLOOK = "message/rfc822", "application/mbox", "application/vnd.ms-outlook"
 TNEF = "application/ms-tnef"  # a message with its attachments, packed by Outlook
 PLAIN, HTML, XML, JSON, CSV = "text/plain", "text/html", "application/xml", "application/json", "text/csv"
-NOTEBOOK, MANUAL = "application/x-ipynb+json", "text/troff"
+NOTEBOOK, MANUAL, JSON_LINES = "application/x-ipynb+json", "text/troff", "application/x-ndjson"
 ZIP, TAR = "application/zip", "application/x-tar"
 COMPRESSED = "application/gzip"  # one file, also by bzip2 or xz
 SIGNED = "application/pkcs7-mime"  # one file with its signatures
@@ -122,8 +122,8 @@ SUFFIXES = {
     ".tsv": "text/tab-separated-values",
     ".json": JSON,
     ".ipynb": NOTEBOOK,
-    ".jsonl": "application/x-ndjson",
-    ".ndjson": "application/x-ndjson",
+    ".jsonl": JSON_LINES,
+    ".ndjson": JSON_LINES,
     ".xml": XML,
     ".po": TRANSLATIONS,  # .pot is also PowerPoint's
     **dict.fromkeys((".fb2", ".svg", ".opml", ".enex", ".drawio", ".gpx", ".kml", ".rss", ".atom"), XML),
@@ -172,7 +172,7 @@ _ALIASES = {
     **dict.fromkeys(("application/xliff+xml", "application/tei+xml", "application/docbook+xml"), XML),
     "application/ics": CALENDAR,
     **dict.fromkeys(("text/x-vcard", "text/directory"), CONTACTS),
-    "application/jsonl": "application/x-ndjson",
+    "application/jsonl": JSON_LINES,
     "text/x-markdown": MARKDOWN,
     "text/x-python-script": "text/x-python",
 }

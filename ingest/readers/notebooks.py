@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeGuard
 from xml.etree.ElementTree import ParseError
 
 from app.errors import DocumentError
@@ -17,6 +17,7 @@ from ingest.readers.limits import ReadLimits
 from ingest.readers.media_types import NOTEBOOK
 from ingest.readers.parts import Block
 from ingest.readers.payloads import Payloads
+from ingest.readers.records import read_json
 from ingest.readers.skipped import Skipped
 from ingest.readers.tables import join_blocks
 from ingest.readers.text import as_printed, decode_text
@@ -36,8 +37,8 @@ def read_notebook(data: bytes, limits: ReadLimits) -> ExtractedText:
         raise too_deep("notebook") from None
     except ValueError as error:
         raise DocumentError(f"This notebook cannot be read ({error}). Save it again in Jupyter.") from error
-    if not isinstance(notebook, dict):
-        raise DocumentError("This is not a notebook: it is not a JSON object. Save it again in Jupyter.")
+    if not _is_notebook(notebook):
+        return read_json(data, limits, "")
     metadata = notebook.get("metadata")
     cut, payloads = Skipped("results"), Payloads()
     blocks = list(_blocks(notebook, limits, cut, payloads))
@@ -46,6 +47,10 @@ def read_notebook(data: bytes, limits: ReadLimits) -> ExtractedText:
     return ExtractedText(
         text, title, NOTEBOOK, payloads.skipped.added_to(cut.added_to(_language(metadata))), marks=marks, cells=cells
     )
+
+
+def _is_notebook(value: object) -> TypeGuard[dict[str, Any]]:
+    return isinstance(value, dict) and ("nbformat" in value or any("cell_type" in cell for cell in _cells(value)))
 
 
 def _language(metadata: object) -> dict[str, MetadataValue]:

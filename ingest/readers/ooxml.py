@@ -203,7 +203,8 @@ class Walk:
                 yield from cell
             return
         texts = [["\n".join(block.text for block in cell) for cell in row] for row in grid]
-        yield from render_rows(_grid([(row, cells, text) for (row, cells), text in zip(rows, texts, strict=True)]))
+        filled = [(row, cells, text) for (row, cells), text in zip(rows, texts, strict=True)]
+        yield from render_rows(_grid(filled), payloads=self._package.payloads)
 
 
 def _grid(rows: list[tuple[Element, list[Element], list[str]]]) -> Iterator[list[str]]:

@@ -77,6 +77,32 @@ def test_content_decides(data, uri, expected):
     assert kind_of(data, uri) == expected
 
 
+STRUCTURED = (".ipynb", ".json", ".jsonl", ".xml", ".svg", ".opml", ".plist", ".mbox", ".eml", ".po", ".srt", ".ics")
+OTHERS = {
+    "JSON": b'{"animal": "a quagga"}',
+    "list": b'[{"animal": "a quagga"}]',
+    "HTML": b"<!DOCTYPE html><html><body><p>a quagga</p></body></html>",
+    "XML": b'<?xml version="1.0"?><zoo><animal>a quagga</animal></zoo>',
+    "text": b"Here is a quagga.\nIt is striped.\n",
+    "message": b"From: a@b.org\nTo: c@d.org\nSubject: Zoo\n\na quagga\n",
+    "calendar": b"BEGIN:VCALENDAR\nBEGIN:VEVENT\nSUMMARY:a quagga\nEND:VEVENT\nEND:VCALENDAR\n",
+}
+REFUSED = {  # by saying that the file is not what its name promises
+    *((suffix, other) for suffix in (".json", ".jsonl") for other in ("text", "message", "calendar")),
+    (".eml", "text"),
+}
+
+
+@pytest.mark.parametrize("suffix", STRUCTURED)
+@pytest.mark.parametrize("other", OTHERS)
+def test_content_under_the_suffix_of_another_format_is_read_or_refused_by_what_it_is(suffix, other):
+    if (suffix, other) in REFUSED:
+        with pytest.raises(DocumentError, match=r"not valid JSON|JSON validator|not a mail message"):
+            read_document(OTHERS[other], uri=f"a{suffix}")
+    else:
+        assert "a quagga" in read_document(OTHERS[other], uri=f"a{suffix}").text
+
+
 def test_what_the_sender_declares_counts_more_than_the_suffix():
     assert kind_of(b"<p>Hello", "https://x.org/page.php", "text/html; charset=KOI8-R") == "text/html; charset=koi8-r"
     assert kind_of(b"# Head", "notes.md", "application/octet-stream") == "text/markdown"
@@ -143,7 +169,7 @@ class TestNotebooks:
         cells = [{"cell_type": "heading", "level": 2, "source": "Head"}, {"cell_type": "code", "input": ["y = 1"]}]
         assert read(json.dumps({"worksheets": [{"cells": cells}]}).encode(), "a.ipynb").text == "Head\n\ny = 1"
 
-    @pytest.mark.parametrize("data", [b"[]", b"{", b'"x"'])
+    @pytest.mark.parametrize("data", [b"{", b'{"cells": ['])
     def test_no_notebook_is_refused(self, data):
         with pytest.raises(DocumentError, match="notebook"):
             read(data, "a.ipynb")

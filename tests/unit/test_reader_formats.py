@@ -116,7 +116,7 @@ class TestXml:
         data = b'<!DOCTYPE html PUBLIC "-//W3C//DTD" "http://www.w3.org/x.dtd"><html><p>Read.</p></html>'
         assert read_document(data, uri="a.xml").text == "Read."
 
-    @pytest.mark.parametrize("data", [b"<a><b></a>", b"plain text", b"<a>" * 5_000, b"<a b=1/>"])
+    @pytest.mark.parametrize("data", [b"<a><b></a>", b"<a>" * 5_000, b"<a b=1/>"])
     def test_broken_xml_is_refused(self, data):
         with pytest.raises(DocumentError, match=r"XML is damaged.*save it again"):
             read_document(data, uri="a.xml")
