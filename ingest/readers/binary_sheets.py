@@ -171,7 +171,7 @@ class _BinaryWorkbook:
                 margins += margin_texts(self._until_damage(part, _margins(record)))
             elif record.kind == _RULE:
                 messages += self._until_damage(part, _message(record))
-        yield from render_rows(self._rows(part, data, Regions(merged)), has_gaps=True)
+        yield from render_rows(self._rows(part, data, Regions(merged)), has_gaps=True, payloads=self._package.payloads)
         yield from messages
         yield from drawn_on(self._package, part)
         yield from embedded_in(self._package, part, self._shown_files)

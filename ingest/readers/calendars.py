@@ -12,6 +12,7 @@ from app.types.texts import ExtractedText
 from ingest.readers.limits import ReadLimits
 from ingest.readers.media_types import CALENDAR, CONTACTS
 from ingest.readers.parts import Block
+from ingest.readers.payloads import Payloads
 from ingest.readers.tables import join_blocks
 from ingest.readers.text import decode_text
 
@@ -89,6 +90,7 @@ def _read(data: bytes, limits: ReadLimits, charset: str, media_type: str) -> Ext
     title = ""
     entries: list[_Entry] = []
     open_kinds: list[str] = []
+    payloads = Payloads()
     for each in _properties(decoded.text):
         if each.name == "BEGIN":
             open_kinds.append(each.value.strip().upper())
@@ -100,13 +102,16 @@ def _read(data: bytes, limits: ReadLimits, charset: str, media_type: str) -> Ext
             title = title or _plain(each)
         elif open_kinds and open_kinds[-1] in _ENTRIES:
             entries[-1].add(each)
+            if each.name == "ATTACH":
+                payloads.without(each.value, entries[-1].name or "Attachment")
     if len(entries) == 1:
         title = title or entries[0].name
     blocks = [block for entry in entries for block in entry.blocks()]
     if not blocks:  # another kind of text
         return ExtractedText(decoded.text, "", "text/plain", decoded.metadata)
     text, marks, cells = join_blocks(blocks, limits)
-    return ExtractedText(text, title, media_type, decoded.metadata, marks=marks, cells=cells)
+    metadata = payloads.skipped.added_to(decoded.metadata)
+    return ExtractedText(text, title, media_type, metadata, marks=marks, cells=cells)
 
 
 class _Entry:

@@ -22,6 +22,7 @@ from ingest.readers.media_types import DOC, PPT, XLS
 from ingest.readers.members import ReadMember
 from ingest.readers.package import iso_date
 from ingest.readers.parts import Block
+from ingest.readers.payloads import Payloads
 from ingest.readers.sheets import under_heading
 from ingest.readers.shown_files import ShownFiles, fitted
 from ingest.readers.slide_texts import beside_slides
@@ -117,13 +118,13 @@ def read_xls(data: bytes, limits: ReadLimits, read_member: ReadMember) -> Extrac
         return ExtractedText(text, "", XLS, marks=marks, cells=cells)
     try:
         try:
-            blocks = _blocks_of_sheets(data, records)
+            blocks, payloads = _blocks_of_sheets(data, records)
         except (OverflowError, DocumentError):  # the library makes dates of numbers that are none
-            blocks = _blocks_of_sheets(without_formats(data), records)
+            blocks, payloads = _blocks_of_sheets(without_formats(data), records)
     except PasswordError as error:
         raise _protected("Excel workbook") from error
     except CalamineError as error:
-        blocks = list(_of_excel_4(data, error))
+        blocks, payloads = list(_of_excel_4(data, error)), Payloads()
     else:
         if not records.is_whole:
             blocks += _missing(_plain_text(data), blocks, _WORD)  # words only: numbers may be formatted differently
@@ -133,7 +134,8 @@ def read_xls(data: bytes, limits: ReadLimits, read_member: ReadMember) -> Extrac
         objects.left_out.clear()
         embedded, _, unread = objects.blocks(files.within(objects, characters))
         text, marks, cells = join_blocks([*blocks, *embedded], limits)
-        return ExtractedText(text, "", XLS, _notes(objects.left_out, embedded=unread), marks=marks, cells=cells)
+        notes = payloads.skipped.added_to(_notes(objects.left_out, embedded=unread))
+        return ExtractedText(text, "", XLS, notes, marks=marks, cells=cells)
 
     return fitted(attempt, files, limits)
 
@@ -292,18 +294,20 @@ def _row(row: Mapping[str, Any], shown: Callable[[str], str]) -> list[str]:
     return cells
 
 
-def _blocks_of_sheets(data: bytes, records: XlsRecords) -> list[Block]:
+def _blocks_of_sheets(data: bytes, records: XlsRecords) -> tuple[list[Block], Payloads]:
+    payloads = Payloads()
     with _Panics("Excel workbook"), CalamineWorkbook.from_filelike(io.BytesIO(data)) as workbook:
-        return list(_sheets(workbook, records))
+        return list(_sheets(workbook, records, payloads)), payloads
 
 
-def _sheets(workbook: CalamineWorkbook, records: XlsRecords) -> Iterator[Block]:
+def _sheets(workbook: CalamineWorkbook, records: XlsRecords, payloads: Payloads) -> Iterator[Block]:
     names = workbook.sheet_names
     sheets = records.sheets if len(records.sheets) == len(names) else [None] * len(names)
     for name, sheet in zip(names, sheets, strict=True):
         cells, drawings = _recorded(records, sheet)
         rows = _rows(workbook.get_sheet_by_name(name), cells)
-        yield from under_heading(name, chain(render_rows(rows, has_gaps=True), drawings.blocks()))
+        blocks = render_rows(rows, has_gaps=True, payloads=payloads)
+        yield from under_heading(name, chain(blocks, drawings.blocks()))
 
 
 def _recorded(records: XlsRecords, sheet: Sheet | None) -> tuple[XlsCells, XlsDrawings]:

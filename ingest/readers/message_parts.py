@@ -15,6 +15,7 @@ from app.types.documents import MetadataValue
 from app.types.texts import ExtractedText
 from ingest.readers.limits import ReadLimits
 from ingest.readers.members import Members, ReadMember
+from ingest.readers.payloads import Payloads
 from ingest.readers.text import decode_text
 
 _ENCODED_WORDS = re.compile(r"(=\?[^?\s]+\?[BbQq]\?[^?\s]*\?=)\s+(?==\?[^?\s]+\?[BbQq]\?[^?\s]*\?=)")
@@ -48,10 +49,10 @@ def message_text(
         members.write(f"# {subject}", level=1)
     if head := [f"{name}: {headers[name]}" for name in SHOWN_HEADERS if headers.get(name)]:
         members.write("\n".join(head))
-    has_text, attachments = False, []
+    has_text, attachments, payloads = False, [], Payloads()
     for part in parts:
         if isinstance(part, str):
-            members.write(part)
+            members.write(payloads.text(part, "Text of the message"))
             has_text = True
         else:
             attachments.append(part)
@@ -68,6 +69,7 @@ def message_text(
     metadata = _metadata(headers)
     if members.has_any:
         metadata.update(members.metadata)
+    metadata = dict(payloads.skipped.added_to(metadata))
     return ExtractedText(members.text, subject, media_type, metadata, marks=members.marks, cells=members.cells)
 
 

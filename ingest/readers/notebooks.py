@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeGuard
 from xml.etree.ElementTree import ParseError
 
 from app.errors import DocumentError
@@ -31,14 +31,13 @@ _MOST_OUTPUT = 20_000  # characters of one output: progress bars and printed arr
 
 
 def read_notebook(data: bytes, limits: ReadLimits) -> ExtractedText:
-    """Other JSON is read as JSON."""
     try:
         notebook = json.loads(decode_text(data).text)
     except RecursionError:
         raise too_deep("notebook") from None
     except ValueError as error:
         raise DocumentError(f"This notebook cannot be read ({error}). Save it again in Jupyter.") from error
-    if not isinstance(notebook, dict) or not notebook.keys() & {"cells", "worksheets"}:
+    if not _is_notebook(notebook):
         return read_json(data, limits, "")
     metadata = notebook.get("metadata")
     cut, payloads = Skipped("results"), Payloads()
@@ -48,6 +47,10 @@ def read_notebook(data: bytes, limits: ReadLimits) -> ExtractedText:
     return ExtractedText(
         text, title, NOTEBOOK, payloads.skipped.added_to(cut.added_to(_language(metadata))), marks=marks, cells=cells
     )
+
+
+def _is_notebook(value: object) -> TypeGuard[dict[str, Any]]:
+    return isinstance(value, dict) and ("nbformat" in value or any("cell_type" in cell for cell in _cells(value)))
 
 
 def _language(metadata: object) -> dict[str, MetadataValue]:

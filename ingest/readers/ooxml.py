@@ -25,6 +25,10 @@ _SILENT = {
 _SIGNS = {"tab": "\t", "ptab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "-"}
 _NOTES = {"footnoteReference": "footnote", "endnoteReference": "endnote", "commentReference": "comment"}
 _DRAWINGS = {"drawing", "pict", "object"}
+_MARKS = {  # which stand between paragraphs
+    *("bookmarkStart", "bookmarkEnd", "commentRangeStart", "commentRangeEnd", "proofErr", "permStart", "permEnd"),
+    *("moveFromRangeStart", "moveFromRangeEnd", "moveToRangeStart", "moveToRangeEnd"),
+}
 _FILES = ("OLEObject", "oleObj", "altChunk")
 _FILE_NAME = re.compile(r"\S+\.(?:png|jpe?g|gif|bmp|tiff?|emf|wmf|svg)", re.I)
 _BLANK_LINES = re.compile(r"\n\s*\n")  # would end a block
@@ -64,7 +68,7 @@ class Walk:
         self._inserted = inserted
         self._fields: list[bool] = []  # per open field: True while its instruction, not its text, is being parsed
         self._instructions: list[str] = []  # of the open fields
-        self._large_letter = ""  # which begins the next paragraph
+        self._begin = ""  # of the next paragraph: its large first letter, or paragraphs that were joined with it
         self._alt_text = ""
         self._is_in_cell = False
         self.notes: list[tuple[str, str]] = []  # referenced footnotes, endnotes and comments: kind and id
@@ -125,10 +129,15 @@ class Walk:
         texts: list[str] = []
         beside: list[Block] = []
         self._inline(paragraph, texts, beside)
-        text = self._large_letter + _BLANK_LINES.sub("\n", "".join(texts)).strip()
-        self._large_letter = ""
+        text = self._begin + _BLANK_LINES.sub("\n", "".join(texts))
+        self._begin = ""
+        if _has_deleted_mark(paragraph) and (_is_before_another(paragraph) or not text.strip()):
+            self._begin = text
+            yield from (block for block in beside if block.text.strip())
+            return
+        text = text.strip()
         if _is_large_letter(paragraph):
-            self._large_letter, text = text, ""
+            self._begin, text = text, ""
         number = self._number(paragraph)  # call it for empty paragraphs, too: they are counted
         if text:
             yield Block(number + text, self._level(paragraph))
@@ -203,7 +212,8 @@ class Walk:
                 yield from cell
             return
         texts = [["\n".join(block.text for block in cell) for cell in row] for row in grid]
-        yield from render_rows(_grid([(row, cells, text) for (row, cells), text in zip(rows, texts, strict=True)]))
+        filled = [(row, cells, text) for (row, cells), text in zip(rows, texts, strict=True)]
+        yield from render_rows(_grid(filled), payloads=self._package.payloads)
 
 
 def _grid(rows: list[tuple[Element, list[Element], list[str]]]) -> Iterator[list[str]]:
@@ -238,7 +248,16 @@ def _is_raised(properties: Element | None) -> bool:
 def _is_large_letter(paragraph: Element) -> bool:
     """Whether it is a frame of the large first letter of the next paragraph."""
     letter = attribute(first(paragraph, "pPr", "framePr"), "dropCap")
-    after = paragraph.getnext() if letter in ("drop", "margin") else None
+    return letter in ("drop", "margin") and _is_before_another(paragraph)
+
+
+def _has_deleted_mark(paragraph: Element) -> bool:
+    """Whether a tracked change deletes or moves its end, which joins it with the next paragraph."""
+    return any(first(paragraph, "pPr", "rPr", change) is not None for change in ("del", "moveFrom"))
+
+
+def _is_before_another(paragraph: Element) -> bool:
+    after = next((each for each in paragraph.itersiblings() if local(each) not in _MARKS), None)
     return after is not None and local(after) == "p"
 
 

@@ -18,6 +18,7 @@ from lxml import etree
 from app.errors import DocumentError
 from app.types.documents import MetadataValue
 from ingest.readers.package import iso_date
+from ingest.readers.payloads import Payloads
 from ingest.readers.skipped import first_notes
 
 Element: TypeAlias = etree._Element
@@ -54,6 +55,7 @@ class Package:
         self._archive = zipfile.ZipFile(io.BytesIO(data))
         self._names = {name.replace("\\", "/").lower(): name for name in self._archive.namelist()}
         self.left_out: list[str] = []
+        self.payloads = Payloads()  # in cells of its tables
         self._damaged: set[tuple[str, type[Exception]]] = set()
         self._relations: dict[str, Mapping[str, Relation]] = {}
 
@@ -117,9 +119,9 @@ class Package:
 
     def notes(self) -> dict[str, MetadataValue]:
         """Metadata about parts that were left out: their number, and the first five notes."""
-        if not self.left_out:
-            return {}
-        return {"skipped_parts": len(self.left_out), "skipped": first_notes(self.left_out, len(self.left_out))}
+        count = len(self.left_out)
+        notes: dict[str, MetadataValue] = {"skipped_parts": count, "skipped": first_notes(self.left_out, count)}
+        return dict(self.payloads.skipped.added_to(notes if count else {}))
 
 
 def core_properties(nodes: Iterable[Element]) -> tuple[str, dict[str, MetadataValue]]:

@@ -19,6 +19,7 @@ from ingest.readers.open_document_forms import FormControls
 from ingest.readers.open_document_lists import ListNumbers
 from ingest.readers.package import check_package, iso_date
 from ingest.readers.parts import Block, blocks_of
+from ingest.readers.payloads import Payloads
 from ingest.readers.sheets import message_block, under_heading
 from ingest.readers.shown_files import ShownFiles, read_package
 from ingest.readers.slides import check_slides, join_pages
@@ -109,7 +110,7 @@ def _read(
         text,
         title=" ".join(heading.split()) or title,
         media_type=_MEDIA_TYPES[kind],
-        metadata=metadata | (package.notes() if package else {}),
+        metadata=walk.payloads.skipped.added_to(metadata | (package.notes() if package else {})),
         page_starts=starts,
         marks=marks,
         cells=cells,
@@ -152,6 +153,7 @@ class _Walk:
         self._hidden = hidden  # families and names of styles
         self._messages: dict[str, Block] = {}  # of cells, by the names of their rules, until they are shown
         self._object_depth = 0
+        self.payloads = Payloads()  # in cells
         self._is_in_cell = False
 
     def text(self, root: Element, styles: Element | None) -> Iterator[Block]:
@@ -202,7 +204,7 @@ class _Walk:
         self._messages = dict(self._messages_of(root))
         for table in root.iterchildren("{*}table"):
             beside: list[Block] = []
-            rows = render_rows(self._rows(table, beside), has_gaps=True)
+            rows = render_rows(self._rows(table, beside), has_gaps=True, payloads=self.payloads)
             master = masters.pop(used.get(attribute(table, "style-name"), ""), None)
             blocks = self._with(rows, beside, [] if master is None else _printed(master))
             yield from under_heading(attribute(table, "name"), blocks)
@@ -234,7 +236,7 @@ class _Walk:
             yield from self._list(element)
         elif tag == "table":
             beside: list[Block] = []
-            yield from render_rows(self._rows(element, beside))
+            yield from render_rows(self._rows(element, beside), payloads=self.payloads)
             yield from beside
         elif tag == "frame" and attribute(element, "class") == "title":
             yield from (Block(block.text, 1) for block in self.blocks(element))

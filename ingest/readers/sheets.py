@@ -170,7 +170,9 @@ class _Workbook:
     def _sheet(self, part: str) -> Iterator[Block]:
         data = self._package.read(part)
         margins, messages = list[str](), list[Block]()
-        yield from render_rows(self._rows(part, data, margins, messages), has_gaps=True)
+        yield from render_rows(
+            self._rows(part, data, margins, messages), has_gaps=True, payloads=self._package.payloads
+        )
         yield from messages
         yield from drawn_on(self._package, part)
         yield from embedded_in(self._package, part, self._shown_files)

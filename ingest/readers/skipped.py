@@ -49,7 +49,10 @@ class Skipped:
             return metadata
         before = metadata.get("skipped")
         reasons = f"{before}\n{self.reasons}" if before else self.reasons
-        return {**metadata, **self.metadata, "skipped": reasons}
+        kind = f"skipped_{self._kind}"
+        earlier = metadata.get(kind)
+        count = self._count + (earlier if isinstance(earlier, int) else 0)
+        return {**metadata, kind: count, "skipped": reasons}
 
     @property
     def metadata(self) -> dict[str, MetadataValue]:

@@ -88,7 +88,10 @@ OF_OTHER_KINDS = {
     "a calendar": b"BEGIN:VCALENDAR\nBEGIN:VEVENT\nSUMMARY:Three larks\nEND:VEVENT\nEND:VCALENDAR\n",
     "a notebook": b'{"cells": [{"cell_type": "markdown", "source": ["Three larks"]}]}',
 }
-STRUCTURED = ("json", "jsonl", "ipynb", "xml", "svg", "plist", "webarchive", "eml", "mhtml", "mbox", "1", "tar", "ics")
+STRUCTURED = (
+    *("json", "jsonl", "ipynb", "xml", "svg", "plist", "webarchive", "eml", "mhtml", "mbox", "1", "tar", "ics", "po"),
+    "srt",
+)
 
 
 @pytest.mark.parametrize("suffix", STRUCTURED)

@@ -23,7 +23,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from other_office_samples import content, p
 from outlook_files import compound_file
-from sample_files import pdf, samples, tar_of, with_part, zip_of
+from sample_files import pdf, samples, tar_of, with_part, workbook, zip_of
 
 from app.errors import DocumentError
 from app.types.texts import ExtractedText
@@ -963,3 +963,40 @@ def test_what_cannot_be_read_is_named(data, reason):
 
 def test_a_pdf_in_a_compressed_file_has_pages():
     assert len(read(gzip.compress(pdf("One", "Two")), "a.pdf.gz").page_starts) == 2
+
+
+LINES = "\n".join(BYTES[at : at + 76] for at in range(0, 3_800, 76))
+CELLS_OF_FODS = "".join(
+    f"<table:table-row>{''.join(f'<table:table-cell><text:p>{cell}</text:p></table:table-cell>' for cell in row)}"
+    "</table:table-row>"
+    for row in (("name", "file"), ("Ann", BYTES))
+)
+FODS = (
+    '<?xml version="1.0"?><office:document xmlns:office="urn:oasis:names:tc:opendocument:xmlns:office:1.0" '
+    'xmlns:table="urn:oasis:names:tc:opendocument:xmlns:table:1.0" '
+    'xmlns:text="urn:oasis:names:tc:opendocument:xmlns:text:1.0" '
+    'office:mimetype="application/vnd.oasis.opendocument.spreadsheet"><office:body><office:spreadsheet>'
+    f'<table:table table:name="S">{CELLS_OF_FODS}</table:table></office:spreadsheet></office:body></office:document>'
+)
+
+
+@pytest.mark.parametrize(
+    ("data", "uri", "place"),
+    [
+        (workbook({"S": [["name", "file"], ["Ann", BYTES]]}), "a.xlsx", "Row 2"),
+        (FODS.encode(), "a.fods", "Row 2"),
+        (f"From: a@b.org\nSubject: Ann\n\nHello\n\n{LINES}\n\nBye\n".encode(), "a.eml", "Text of the message"),
+        (
+            f"BEGIN:VCALENDAR\nBEGIN:VEVENT\nSUMMARY:Ann\nATTACH;VALUE=BINARY;ENCODING=BASE64:{BYTES}\n"
+            "END:VEVENT\nEND:VCALENDAR\n".encode(),
+            "a.ics",
+            "Ann",
+        ),
+    ],
+)
+def test_files_in_base64_are_left_out_of_cells_messages_and_calendars_and_noted(data, uri, place):
+    found = read_document(data, uri=uri)
+    assert "Ann" in found.text
+    assert BYTES[:76] not in found.text
+    assert found.metadata["skipped_parts"] == 1
+    assert found.metadata["skipped"] == f"{place}: It holds a file in base64."

@@ -145,6 +145,13 @@ class TestControlsAndFields:
             *("Once upon a time", "A", "I", "x")
         ]
 
+    @pytest.mark.parametrize("change", ["del", "moveFrom"])
+    def test_paragraphs_whose_end_was_deleted_are_one_with_the_next(self, change):
+        gone = f'<w:pPr><w:rPr><w:{change} w:id="1" w:author="Ann"/></w:rPr></w:pPr>'
+        mark = '<w:bookmarkStart w:id="2" w:name="m"/>'
+        text = paragraph("One", gone) + mark + paragraph(" and", gone) + paragraph(" two.") + paragraph("Three.", gone)
+        assert lines(word(text + table(cell("x")))) == ["One and two.", "Three.", "x"]
+
     def test_fields_of_forms(self):
         choice = '<w:ddList><w:result w:val="1"/><w:listEntry w:val="tea"/><w:listEntry w:val="coffee"/></w:ddList>'
         box = '<w:checkBox><w:default w:val="1"/></w:checkBox>'
