@@ -247,6 +247,10 @@ class UnavailableError(GircseError):
     status = 503
 
 
+class ExhaustedError(UnavailableError):
+    """The system grants this process no further thread or process."""
+
+
 class VectorIndexUnavailableError(UnavailableError):
     pass
 
@@ -355,6 +359,13 @@ def full_disk_reason(place: object) -> str:
     return f"The disk of {place} is full. Free some space; waiting jobs then continue by themselves."
 
 
+def is_exhausted(error: BaseException) -> bool:
+    """Whether the system refused to start a thread or a process, which Python reports by these two errors."""
+    return isinstance(error, BlockingIOError) or (
+        isinstance(error, RuntimeError) and str(error) == "can't start new thread"
+    )
+
+
 class ProviderUnavailableError(UnavailableError):
     """An OpenID provider does not respond, sends an invalid response, or does not know this server. The message is for
     the log only."""
@@ -367,6 +378,7 @@ _USER_REASONS = {
     DamagedCatalogError: "The catalog is damaged. The log of the service says how to restore it.",
     FilesUnavailableError: "The stored files cannot be used at present. Try again soon; the log of the service has the "
     "reason.",
+    ExhaustedError: "The server is at the limit of its system. Try again soon; the log of the service has the reason.",
     EmbedderUnavailableError: "The embedding server does not answer at present. Try again soon; the log of the service "
     "has the reason.",
     EmbedderBusyError: "The embedding server is overloaded. Try again soon.",

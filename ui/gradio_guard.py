@@ -7,9 +7,8 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Collection
-from urllib.parse import parse_qs
 
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import Headers, MutableHeaders, QueryParams
 from starlette.responses import HTMLResponse, JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -108,12 +107,14 @@ class GradioGuard:
         return is_page or path in _ROUTES | _QUEUE_ROUTES | {_IS_BACK} or path.startswith((*SHARED_FILES, _HEARTBEAT))
 
     def _is_own_queue(self, scope: Scope) -> bool:
-        path, session = scope["path"], ""
+        """Gradio takes the last of several sessions, so a request may name only one."""
+        path, principal = scope["path"], _principal_of(scope)
         if path == _QUEUE:
-            session = next(iter(parse_qs(scope["query_string"].decode("latin-1")).get("session_hash", [])), "")
-        elif path.startswith(_HEARTBEAT):
-            session = path.removeprefix(_HEARTBEAT)
-        return not session or self._sessions.belongs_to(session, _principal_of(scope))
+            sessions = QueryParams(scope["query_string"]).getlist("session_hash")
+            return len(sessions) <= 1 and all(self._sessions.belongs_to(each, principal) for each in sessions)
+        if path.startswith(_HEARTBEAT):
+            return self._sessions.belongs_to(path.removeprefix(_HEARTBEAT), principal)
+        return True
 
     def _is_own_body(self, body: bytes, scope: Scope) -> bool:
         """Whether the body names a session of this principal. A body without a session is refused."""

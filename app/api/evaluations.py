@@ -100,7 +100,7 @@ def evaluation_routes(evaluations: Evaluations, answers: IdempotencyRecords) -> 
 
     @routes.post("", status_code=202, response_model=EvaluationRun)
     def start_evaluation(new: NewEvaluation, key: IdempotencyKey = None) -> object:
-        """Starts an evaluation of search on the judged queries in the background, one at a time."""
+        """Starts an evaluation of search on the judged queries in the background, one of each user at a time."""
         return answer_once(
             answers,
             key,

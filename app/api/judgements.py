@@ -71,8 +71,7 @@ def judgement_routes(catalog: Catalog) -> APIRouter:
     def save_judgement(new: NewJudgement) -> Judgement:
         """Saves how well a document answers a query. Replaces your earlier judgement."""
         judgement = new_judgement(new.document_id, query=new.query, instruction=new.instruction, grade=new.grade)
-        catalog.save_judgement(judgement)
-        return judgement
+        return catalog.save_judgement(judgement)
 
     @routes.delete("", status_code=204)
     def delete_judgement(document_id: str, query: str, instruction: str = "") -> None:

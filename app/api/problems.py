@@ -18,11 +18,13 @@ from starlette.exceptions import HTTPException
 from starlette.types import Scope
 
 from app.errors import (
+    ExhaustedError,
     FilesUnavailableError,
     GircseError,
     ThrottledError,
     UnavailableError,
     full_disk_reason,
+    is_exhausted,
     is_full_disk,
 )
 from app.runtime.logs import current_request_id
@@ -132,7 +134,17 @@ async def _answer_full_disk(request: Request, error: Exception) -> Response:
     return await _answer_known(request, FilesUnavailableError(full_disk_reason(tempfile.gettempdir())))
 
 
+async def _answer_exhausted(request: Request, error: Exception) -> Response:
+    reason = f"The system grants this server no more threads or processes ({error}). Raise `ulimit -u`, TasksMax= of "
+    response = await _answer_known(request, ExhaustedError(f"{reason}systemd or the limit on pids of the container."))
+    if request_id := current_request_id():  # as below
+        response.headers["x-request-id"] = request_id
+    return response
+
+
 async def _answer_unexpected(request: Request, error: Exception) -> Response:
+    if is_exhausted(error):  # middleware needs threads, too, so this is the outermost handler
+        return await _answer_exhausted(request, error)
     error_id = uuid.uuid4().hex[:12]
     _log.error("Error %s in %s %r", error_id, request.method, request.url.path, exc_info=error)
     detail = f"Internal error. The server log has the details under {error_id}."

@@ -13,6 +13,7 @@ from app.errors import DamagedCatalogError
 
 QUICK_BYTES = 300_000_000  # a full check takes 0.13 s per 100 MB in memory; larger files wait for `gircse doctor`
 _SQLITE_CODES = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+_OF_DISK = (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN)
 # PostgreSQL: corrupted data or index, missing table, missing column.
 _SQL_STATES = ("XX001", "XX002", "42P01", "42703")
 _MISSING = ("no such table", "no such column")
@@ -54,6 +55,11 @@ def is_full(error: BaseException | None) -> bool:
     if isinstance(error, sqlite3.Error):
         return getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_FULL
     return getattr(error, "sqlstate", None) == "53100"
+
+
+def is_of_disk(error: BaseException | None) -> bool:
+    """True if SQLite's file system failed or is read-only, also one that the kernel made read-only after an error."""
+    return isinstance(error, sqlite3.Error) and getattr(error, "sqlite_errorcode", 0) & 0xFF in _OF_DISK
 
 
 def check_file(file: Path, *, is_thorough: bool = False) -> None:

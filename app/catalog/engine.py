@@ -16,7 +16,7 @@ from sqlalchemy import URL, Connection, Engine, ExceptionContext, create_engine,
 from sqlalchemy.exc import DatabaseError, DataError, InterfaceError, OperationalError, StatementError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
-from app.catalog.damage import is_altered_value, is_damage, is_full, is_of_schema
+from app.catalog.damage import is_altered_value, is_damage, is_full, is_of_disk, is_of_schema
 from app.catalog.lock_waits import (
     POLL_S,
     PatientPool,
@@ -179,6 +179,11 @@ def unavailable(engine: Engine, cause: BaseException) -> CatalogUnavailableError
             "for a command or a transaction that has not ended."
         )
     line = " ".join(str(cause).split()).rstrip("?.")  # psycopg reports several lines
+    if is_of_disk(cause):
+        return CatalogUnavailableError(
+            f"The catalog at {shown} cannot be read or written: {line}. Check that its disk is mounted, writable and "
+            "without errors."
+        )
     return CatalogUnavailableError(
         f"The catalog at {shown} does not answer: {line}. Check GIRCSE_DATABASE_URL and that the database is up."
     )

@@ -54,7 +54,7 @@ class SqlLensesAndJudgements(CatalogPart):
             lens_indexes.forget(session, _indexes_of(session, name, indexed_in), now=self._database.clock())
 
     @again_if_taken  # the document may have been deleted meanwhile
-    def save_judgement(self, judgement: Judgement) -> None:
+    def save_judgement(self, judgement: Judgement) -> Judgement:
         with self._database.writing() as session:
             document = session.get(DocumentRow, judgement.document_id)
             if document is None:
@@ -63,6 +63,7 @@ class SqlLensesAndJudgements(CatalogPart):
             if session.get(JudgementRow, values["id"]) is None:
                 _require_room(session, document.collection, judgement)
             session.merge(JudgementRow(**values))
+        return judgement
 
     def delete_judgement(self, judgement: Judgement) -> bool:
         with self._database.writing() as session:

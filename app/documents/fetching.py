@@ -53,6 +53,12 @@ class _Wanted:
         return "" if self.allowance is None else self.allowance.user
 
 
+@dataclass(frozen=True, slots=True)
+class _Listed:
+    fetch: Fetch
+    user: str
+
+
 class BackgroundFetching:
     """The queue of pages to fetch. Thread-safe. Fetched pages leave it; failed ones stay until `forget` or `retry`, or
     until their collection is found to be deleted.
@@ -78,10 +84,12 @@ class BackgroundFetching:
         self._is_closed = False
         self._waiting: dict[str, deque[_Wanted]] = {}  # by user
         self._running: Counter[str] = Counter()  # by user
-        self._fetches: dict[_Place, dict[str, Fetch]] = {}  # by collection and URL, in order of `add`
+        self._fetches: dict[_Place, dict[str, _Listed]] = {}  # by collection and URL, in order of `add`
 
     def add(self, collection: str, urls: Sequence[str], *, allowance: Allowance | None = None) -> None:
-        """Queue the pages. If one URL is invalid, raises InputError and queues none."""
+        """Queue the pages. If one URL is invalid, or too many of this user wait or failed in the collection, raises
+        InputError and queues none.
+        """
         place = self._place(collection)
         wanted = list(dict.fromkeys(url.strip() for url in urls))
         for url in wanted:
@@ -89,15 +97,17 @@ class BackgroundFetching:
         self._forget_deleted()
         with self._lock:
             fetches = self._fetches.setdefault(place, {})
-            new = [url for url in wanted if url not in fetches or fetches[url].state is FetchState.FAILED]
-            if len(fetches.keys() | set(new)) > MAX_URLS:
+            new = [url for url in wanted if url not in fetches or fetches[url].fetch.state is FetchState.FAILED]
+            user = "" if allowance is None else allowance.user
+            own = {url for url, listed in fetches.items() if listed.user == user}
+            if len(own | set(new)) > MAX_URLS:
                 raise InputError(
-                    f"At most {MAX_URLS} URLs can wait at a time: {len(fetches)} are waiting, and {len(new)} more are "
+                    f"At most {MAX_URLS} URLs can wait at a time: {len(own)} are waiting, and {len(new)} more are "
                     "too many. `gircse ingest --urls FILE` takes any number."
                 )
             for url in new:
-                fetches[url] = Fetch(url, FetchState.WAITING)
                 page = _Wanted(place, url, allowance)
+                self._note(page, FetchState.WAITING)
                 self._waiting.setdefault(page.user, deque()).append(page)
         self._begin()
 
@@ -107,7 +117,7 @@ class BackgroundFetching:
         except UnknownCollectionError:
             return []
         with self._lock:
-            return list(self._fetches.get(place, {}).values())
+            return [listed.fetch for listed in self._fetches.get(place, {}).values()]
 
     def retry(self, collection: str, url: str, *, allowance: Allowance | None = None) -> None:
         """Queue a failed page again. Raises NotFoundError if the page has not failed."""
@@ -142,7 +152,7 @@ class BackgroundFetching:
             ended = [
                 place
                 for place, fetches in self._fetches.items()
-                if all(each.state is FetchState.FAILED for each in fetches.values())
+                if all(each.fetch.state is FetchState.FAILED for each in fetches.values())
             ]
         for place in ended:
             try:
@@ -171,7 +181,7 @@ class BackgroundFetching:
             if not self._waiting[user]:
                 del self._waiting[user]
             self._running[user] += 1
-            self._fetches[wanted.place][wanted.url] = Fetch(wanted.url, FetchState.FETCHING)
+            self._note(wanted, FetchState.FETCHING)
             return wanted, self._pool.submit(self._fetch, wanted)
 
     def _fetch(self, wanted: _Wanted) -> None:
@@ -190,20 +200,23 @@ class BackgroundFetching:
         with self._lock:
             self._running[wanted.user] -= 1
         if not future.cancelled():
-            self._note_outcome(wanted.place, wanted.url, future.exception())
+            self._note_outcome(wanted, future.exception())
         self._begin()
 
-    def _note_outcome(self, place: _Place, url: str, error: BaseException | None) -> None:
+    def _note(self, wanted: _Wanted, state: FetchState, reason: str | None = None) -> None:
+        self._fetches[wanted.place][wanted.url] = _Listed(Fetch(wanted.url, state, reason), wanted.user)
+
+    def _note_outcome(self, wanted: _Wanted, error: BaseException | None) -> None:
         if error is not None and not isinstance(error, GircseError):
-            log.error("Fetching %r failed", url, exc_info=error)
+            log.error("Fetching %r failed", wanted.url, exc_info=error)
         with self._lock:
             if error is None or isinstance(error, UnknownCollectionError):
-                self._fetches[place].pop(url, None)
+                self._fetches[wanted.place].pop(wanted.url, None)
             else:
                 reason = "Internal error; see the server's log."
                 if isinstance(error, GircseError):
                     reason = error.lasting_text
-                self._fetches[place][url] = Fetch(url, FetchState.FAILED, reason)
+                self._note(wanted, FetchState.FAILED, reason)
 
 
 def _check_url(url: str) -> None:

@@ -1,6 +1,6 @@
-"""Runs evaluations in a thread of the server, one at a time, with progress and cancellation.
+"""Runs evaluations in threads of the server, one of each user at a time, with progress and cancellation.
 
-The last few stay in memory. Closing the page does not stop them.
+The last few of each user stay in memory. Closing the page does not stop them.
 """
 
 from __future__ import annotations
@@ -20,13 +20,15 @@ from app.evaluation.evaluate import Evaluator, PreparedEvaluation
 from app.evaluation.scoring import differences
 from app.ports.parts import Embedder, VectorIndex
 from app.search.service import SearchService
+from app.types.access import current_principal
 from app.types.documents import utc_now
 from app.types.evaluation import Difference, EvaluationPlan, EvaluationReport, EvaluationRun, EvaluationState, Measure
 
 if TYPE_CHECKING:  # avoids importing SQL
     from app.catalog import SqlCatalog
 
-KEPT = 10
+KEPT = 10  # of each user
+AT_A_TIME = 4  # of different users
 STOP_S = 5.0
 
 log = logging.getLogger(__name__)
@@ -37,6 +39,7 @@ class _Run:
     """The state of a run. Only the run's own thread changes it, except for `is_cancelled`."""
 
     id: str
+    owner: str
     prepared: PreparedEvaluation
     started_at: datetime
     began: float = field(default_factory=monotonic)
@@ -72,29 +75,34 @@ def evaluations_over(*, catalog: SqlCatalog, index: VectorIndex, embedder: Embed
 
 
 def unknown_run(run_id: str) -> NotFoundError:
-    return NotFoundError(f"There is no evaluation {run_id[:40]!r}. A server keeps the last {KEPT}, until it stops.")
+    return NotFoundError(
+        f"There is no evaluation {run_id[:40]!r}. A server keeps the last {KEPT} of each user, until it stops."
+    )
 
 
 class BackgroundEvaluations:
-    """Runs evaluations in a thread. Implements `Evaluations`."""
+    """Runs evaluations in threads. Implements `Evaluations`. The user is the one on whose behalf `start` is called."""
 
     def __init__(self, evaluator: Evaluator) -> None:
         self._evaluator = evaluator
         self._lock = threading.Lock()
         self._runs: dict[str, _Run] = {}  # oldest first
-        self._thread: threading.Thread | None = None
+        self._threads: list[threading.Thread] = []  # of the runs that have not ended
 
     def start(self, plan: EvaluationPlan) -> EvaluationRun:
-        self._require_idle()
+        principal = current_principal()
+        owner = "" if principal is None else principal.name
+        self._require_free(owner)
         prepared = self._evaluator.prepare(plan)
         with self._lock:
-            self._require_idle()
-            run = _Run(uuid.uuid4().hex, prepared, utc_now())
+            self._require_free(owner)
+            run = _Run(uuid.uuid4().hex, owner, prepared, utc_now())
             self._runs[run.id] = run
-            while len(self._runs) > KEPT:
-                del self._runs[next(iter(self._runs))]
-            self._thread = threading.Thread(target=self._work, args=(run,), name="evaluation", daemon=True)
-            self._thread.start()
+            for old in [each.id for each in self._runs.values() if each.owner == owner][:-KEPT]:
+                del self._runs[old]
+            thread = threading.Thread(target=self._work, args=(run,), name="evaluation", daemon=True)
+            self._threads = [*(each for each in self._threads if each.is_alive()), thread]
+            thread.start()
         return run.snapshot()
 
     def runs(self) -> list[EvaluationRun]:
@@ -122,11 +130,12 @@ class BackgroundEvaluations:
 
     def close(self) -> None:
         with self._lock:
-            thread, runs = self._thread, list(self._runs.values())
+            threads, runs = self._threads, list(self._runs.values())
         for run in runs:
             run.is_cancelled.set()
-        if thread is not None:
-            thread.join(timeout=STOP_S)
+        until = monotonic() + STOP_S
+        for thread in threads:
+            thread.join(timeout=max(until - monotonic(), 0))
 
     def _run(self, run_id: str) -> _Run:
         with self._lock:
@@ -135,9 +144,12 @@ class BackgroundEvaluations:
             raise unknown_run(run_id)
         return run
 
-    def _require_idle(self) -> None:
-        if any(run.state is EvaluationState.RUNNING for run in list(self._runs.values())):
+    def _require_free(self, owner: str) -> None:
+        running = [run.owner for run in list(self._runs.values()) if run.state is EvaluationState.RUNNING]
+        if owner in running:
             raise ConflictError("An evaluation is already running. Wait until it has ended, or cancel it.")
+        if len(running) >= AT_A_TIME:
+            raise ConflictError("Evaluations of other users are running, as many as this server runs. Try again later.")
 
     def _work(self, run: _Run) -> None:
         def goes_on() -> bool:

@@ -8,10 +8,12 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 from app.errors import ConflictError, GircseError
 from app.maintenance.reindex import Reindexer, ReindexReport
+from app.types.access import current_principal
 from app.types.documents import CONTRACT, Collection, IndexRole
 from app.types.upkeep import ContractChange, ReindexState, ReindexStatus
 
@@ -22,23 +24,27 @@ log = logging.getLogger(__name__)
 
 OpenReindexer = Callable[[Callable[[], bool]], AbstractContextManager[Reindexer]]  # argument: whether to stop
 
-_AT_A_TIME = 2  # runs over all collections; the others wait
+_AT_A_TIME = 2  # runs over all collections, one of each user; the others wait
 
 
 class StoppedError(Exception):
     """The process stops before the index is complete. The unfinished index is kept."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Run:
     target: Collection
+    owner: str  # "": the operator, who is not limited
     done: int = 0
     total: int = 0
-    future: Future[ReindexReport] = field(default_factory=Future)
+    future: Future[ReindexReport] = field(default_factory=Future)  # another one once it runs
 
 
 class BackgroundReindexing:
-    """Starts and reports reindexing runs. Thread-safe. Keeps the result of a run until the next of its collection."""
+    """Starts and reports reindexing runs. Thread-safe. Keeps the result of a run until the next of its collection.
+
+    The user of a run is the one on whose behalf `start` is called.
+    """
 
     def __init__(self, catalog: SqlCatalog, *, open_reindexer: OpenReindexer) -> None:
         self._catalog = catalog
@@ -48,6 +54,8 @@ class BackgroundReindexing:
         self._lock = threading.Lock()
         self._runs: dict[str, _Run] = {}
         self._beginning: set[str] = set()
+        self._waiting: list[_Run] = []  # in order of `start`
+        self._building: list[_Run] = []
 
     def start(self, name: str, change: ContractChange, *, restart: bool = False) -> ReindexStatus:
         """Start a run, or resume an unfinished one.
@@ -61,10 +69,11 @@ class BackgroundReindexing:
             self._beginning.add(name)
         try:
             with self._open_reindexer(self._stop.is_set) as reindexer:
-                run = _Run(reindexer.begin(name, change, restart=restart))
-            run.future = self._pool.submit(self._build, run)
+                run = _Run(reindexer.begin(name, change, restart=restart), _owner())
             with self._lock:
                 self._runs[name] = run
+                self._waiting.append(run)
+            self._begin_waiting()
         finally:
             with self._lock:
                 self._beginning.discard(name)
@@ -117,8 +126,33 @@ class BackgroundReindexing:
 
     def close(self) -> None:
         """Stop running builds between two batches. The next start resumes them."""
-        self._stop.set()
-        self._pool.shutdown(wait=True, cancel_futures=True)
+        with self._lock:
+            self._stop.set()
+            waiting, self._waiting = self._waiting, []
+        for run in waiting:
+            run.future.cancel()
+        self._pool.shutdown(wait=True)
+
+    def _begin_waiting(self) -> None:
+        """Begin the first runs that may begin. A user with many of them leaves room for those of others."""
+        while (run := self._begin_one()) is not None:
+            run.future.add_done_callback(partial(self._note_end, run))  # may run at once and takes the lock
+
+    def _begin_one(self) -> _Run | None:
+        with self._lock:
+            busy = {run.owner for run in self._building if run.owner}
+            run = next((each for each in self._waiting if each.owner not in busy), None)
+            if run is None or self._stop.is_set() or len(self._building) == _AT_A_TIME:
+                return None
+            self._waiting.remove(run)
+            self._building.append(run)
+            run.future = self._pool.submit(self._build, run)
+            return run
+
+    def _note_end(self, run: _Run, future: Future[ReindexReport]) -> None:
+        with self._lock:
+            self._building.remove(run)
+        self._begin_waiting()
 
     def _build(self, run: _Run) -> ReindexReport:
         def on_progress(done: int, total: int) -> None:
@@ -128,6 +162,11 @@ class BackgroundReindexing:
 
         with self._open_reindexer(self._stop.is_set) as reindexer:
             return reindexer.build(run.target, on_progress=on_progress)
+
+
+def _owner() -> str:
+    principal = current_principal()
+    return "" if principal is None or principal.is_operator else principal.name
 
 
 def _contract_of(collection: Collection) -> dict[str, str | int]:

@@ -45,8 +45,8 @@ class LensesAndJudgements(Protocol):
         """Raises UnknownLensError."""
         ...
 
-    def save_judgement(self, judgement: Judgement) -> None:
-        """Replaces this person's previous judgement of the same document, query and instruction.
+    def save_judgement(self, judgement: Judgement) -> Judgement:
+        """Replaces this person's previous judgement of the same document, query and instruction. Returns the saved one.
 
         Raises UnknownDocumentError, and ConflictError at the maximum number of judgements per person. Deleting a
         document deletes its judgements.

@@ -68,10 +68,14 @@ class Tuning(Protocol):
 
 
 class Evaluations(Protocol):
-    """Runs one evaluation at a time in the background of a server and keeps the last few until the server stops."""
+    """Runs one evaluation of each user at a time in the background of a server, and keeps the last few of each until
+    the server stops.
+    """
 
     def start(self, plan: EvaluationPlan) -> EvaluationRun:
-        """Raises ConflictError while another evaluation runs, InputError and NotFoundError for an invalid plan."""
+        """Raises ConflictError while another one of the user, or too many of others, run; InputError and NotFoundError
+        for an invalid plan.
+        """
         ...
 
     def runs(self) -> list[EvaluationRun]:

@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from app.types.documents import Job
 
-MAX_URLS = 200  # per collection, waiting or failed
+MAX_URLS = 200  # per user and collection, waiting or failed
 
 
 @dataclass(frozen=True, slots=True)

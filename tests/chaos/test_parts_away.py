@@ -81,7 +81,7 @@ def test_a_worker_waits_for_a_catalog_that_is_read_only(application_factory: Cal
     application.add(TEXT * 20)
     with read_only(application.home / "catalog.db") as allow_writing, application.worker() as supervisor:
         wait_until(lambda: "readonly database" in supervisor.worker_logs())
-        assert "Check GIRCSE_DATABASE_URL" in supervisor.worker_logs()
+        assert "Check that its disk is mounted, writable" in supervisor.worker_logs()
         assert (application.job().state, application.job().attempts) == (JobState.QUEUED, 0)
         allow_writing()
         application.assert_all_done(documents=1)

@@ -673,7 +673,8 @@ def test_feedback_finds_no_passage_of_others(application: AccessApplication) -> 
 def test_a_judgement_is_its_persons(application: AccessApplication) -> None:
     scene = make_scene(application, OWN)
     body = {"document_id": scene.document.id, "query": "dog", "grade": 3}
-    application.client.post("/api/v1/judgements", json=body, headers=application.as_("editor of own"))
+    saved = application.client.post("/api/v1/judgements", json=body, headers=application.as_("editor of own"))
+    assert saved.json()["judged_by"] == "user-1"
     said = application.client.get(
         f"/api/v1/judgements?collection={scene.collection}", headers=application.as_("reader of own")
     ).json()

@@ -12,10 +12,11 @@ import pytest
 from patience import PATIENCE_S, wait_until
 
 from app.errors import ConflictError, InputError, NotFoundError, UnknownCollectionError, UnknownLensError
-from app.evaluation.background import KEPT
+from app.evaluation.background import AT_A_TIME, KEPT
 from app.ports.evaluation import Evaluations
 from app.search.judgements import new_judgement, new_lens
 from app.testing import ToyEmbedder, text_source
+from app.types.access import Principal, Role, acting_as
 from app.types.evaluation import (
     EvaluationPlan,
     EvaluationRun,
@@ -223,6 +224,23 @@ def test_one_runs_at_a_time_and_a_cancelled_one_tells_what_it_has(
     assert wait(evaluations, evaluations.start(plan)).state is EvaluationState.DONE
 
 
+def test_others_can_evaluate_meanwhile(evaluations: Evaluations, embedder: SteeredEmbedder) -> None:
+    embedder.is_free.clear()
+    running = [start_as(evaluations, f"user {number}") for number in range(AT_A_TIME)]
+    with pytest.raises(ConflictError, match="already running"):
+        start_as(evaluations, "user 0")
+    with pytest.raises(ConflictError, match="of other users are running"):
+        start_as(evaluations, "one more")
+    embedder.is_free.set()
+    assert {wait(evaluations, run).state for run in running} == {EvaluationState.DONE}
+    assert wait(evaluations, start_as(evaluations, "one more")).state is EvaluationState.DONE
+
+
+def start_as(evaluations: Evaluations, user: str) -> EvaluationRun:
+    with acting_as(Principal(user, Role.EDITOR, ("*",))):
+        return evaluations.start(replace(PLAN, max_queries=1))
+
+
 def test_what_was_finished_before_the_end_is_reported(evaluations: Evaluations, embedder: SteeredEmbedder) -> None:
     plan = replace(PLAN, steps=(1, 2))
     held = embedder.embed_query
@@ -317,6 +335,9 @@ def test_the_last_runs_are_kept(evaluations: Evaluations) -> None:
     assert [run.id for run in evaluations.runs()] == [run.id for run in reversed(started[1:])]
     with pytest.raises(NotFoundError, match="no evaluation"):
         evaluations.run(started[0].id)
+    for _ in range(KEPT):
+        wait(evaluations, start_as(evaluations, "another user"))
+    assert evaluations.run(started[1].id).report is not None
 
 
 def test_a_closing_server_does_not_wait_for_the_end(evaluations: Evaluations, embedder: SteeredEmbedder) -> None:

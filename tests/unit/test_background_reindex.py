@@ -14,6 +14,7 @@ from app.errors import ConflictError, InputError, UnavailableError, UnknownColle
 from app.maintenance.background_reindex import BackgroundReindexing
 from app.maintenance.reindex import Reindexer
 from app.testing import ToyEmbedder
+from app.types.access import Principal, Role, acting_as
 from app.types.documents import Collection, Document
 from app.types.upkeep import ContractChange, ReindexState
 
@@ -131,6 +132,27 @@ def test_a_second_one_of_the_same_collection_is_refused_while_it_runs(
     wait_for(reindexing, ReindexState.DONE)
     reindexing.start("library", ContractChange(chunk_tokens=32))
     wait_for(reindexing, ReindexState.DONE)
+
+
+def test_the_runs_of_one_user_leave_room_for_those_of_others(
+    application: Any, reindexing: BackgroundReindexing
+) -> None:
+    first, second, third = "library", "second", "third"
+    for name in (second, third):
+        application.add("The harbour has boats. Its lighthouse is old. Fishermen bring cod.", collection=name)
+    application.embedder.unblocked.clear()
+    try:
+        with acting_as(Principal("mallory", Role.EDITOR, ("*",))):
+            for name in (first, second):
+                reindexing.start(name, SHORTER)
+        with acting_as(Principal("anna", Role.EDITOR, ("*",))):
+            reindexing.start(third, SHORTER)
+        wait_until(lambda: reindexing.status(third).total == 1)  # known once it runs
+        assert (reindexing.status(second).state, reindexing.status(second).total) == (ReindexState.RUNNING, 0)
+    finally:
+        application.embedder.unblocked.set()
+    for name in (first, second, third):
+        wait_until(lambda name=name: reindexing.status(name).state is ReindexState.DONE)
 
 
 def test_what_cannot_be_is_told_at_once_and_blocks_nothing(application: Any, reindexing: BackgroundReindexing) -> None:

@@ -222,6 +222,16 @@ def test_too_many_are_refused(fetching: BackgroundFetching, web: Web) -> None:
     assert len(fetching.fetches("library")) == MAX_URLS
 
 
+def test_pages_of_one_user_leave_room_for_others(fetching: BackgroundFetching, web: Web) -> None:
+    web.unblocked.clear()
+    urls = [f"https://example.org/{number}" for number in range(MAX_URLS)]
+    fetching.add("library", urls, allowance=Allowance("mallory"))
+    with pytest.raises(InputError, match="At most 200 URLs"):
+        fetching.add("library", [PAGE], allowance=Allowance("mallory"))
+    fetching.add("library", [PAGE], allowance=Allowance("anna"))
+    assert PAGE in [each.url for each in fetching.fetches("library")]
+
+
 def test_an_unknown_collection_is_refused(fetching: BackgroundFetching) -> None:
     with pytest.raises(UnknownCollectionError):
         fetching.add("other", [PAGE])

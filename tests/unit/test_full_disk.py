@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import subprocess
 import tempfile
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -13,11 +15,13 @@ from typing import Any
 import psycopg.errors
 import pytest
 from api_application import api_of
+from fastapi import FastAPI, Request
 from fastapi.testclient import TestClient
 from httpx import Headers
 from qdrant_client.http.exceptions import UnexpectedResponse
 from sqlalchemy import create_engine
 
+from app.api.problems import add_problem_handlers
 from app.catalog.engine import unavailable
 from app.documents.blobs import FolderBlobStore
 from app.errors import CatalogUnavailableError, FilesUnavailableError, UnavailableError, full_disk_translated
@@ -85,6 +89,46 @@ def test_the_catalog_in_a_file(disk: Path) -> None:
 def test_the_catalog_on_a_server() -> None:
     said = str(unavailable(create_engine("postgresql+psycopg://me:hidden@db/gircse"), psycopg.errors.DiskFull("x")))
     assert said.startswith("The disk of the catalog postgresql+psycopg://me:***@db/gircse is full. Free")
+
+
+@pytest.mark.parametrize("code", [sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN])
+def test_the_disk_of_a_catalog_that_became_read_only(code: int) -> None:
+    error = sqlite3.OperationalError("disk I/O error")
+    error.sqlite_errorcode = code
+    said = str(unavailable(create_engine("sqlite:////home/catalog.db"), error))
+    assert "disk I/O error. Check that its disk is mounted, writable" in said
+    assert "GIRCSE_DATABASE_URL" not in said
+
+
+@pytest.mark.parametrize("is_of_middleware", [False, True])
+def test_a_system_without_further_threads(is_of_middleware: bool) -> None:
+    api = FastAPI()
+    add_problem_handlers(api)
+
+    @api.get("/api/v1/thread")
+    async def start_thread() -> None:
+        if not is_of_middleware:
+            start_refused_thread()
+
+    @api.middleware("http")
+    async def start_another(request: Request, call_next: Callable[[Request], Any]) -> Any:
+        if is_of_middleware:
+            start_refused_thread()
+        return await call_next(request)
+
+    with TestClient(api, raise_server_exceptions=False) as client:
+        answer = client.get("/api/v1/thread")
+    assert (answer.status_code, answer.json()["title"]) == (503, "ExhaustedError")
+    assert answer.headers["retry-after"] == "5"
+
+
+def start_refused_thread() -> None:
+    """Asks for a stack that no system grants, which fails as at the limit on threads."""
+    former = threading.stack_size(2**46)
+    try:
+        threading.Thread(target=print).start()
+    finally:
+        threading.stack_size(former)
 
 
 def test_the_vector_index() -> None:

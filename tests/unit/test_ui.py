@@ -94,8 +94,9 @@ class OneDocumentCatalog:
     def save_lens(self, lens: Lens) -> None:
         self.saved[lens.name] = lens
 
-    def save_judgement(self, judgement: Judgement) -> None:
+    def save_judgement(self, judgement: Judgement) -> Judgement:
         self.judged.append(judgement)
+        return judgement
 
     def delete_judgement(self, judgement: Judgement) -> bool:
         kept = [each for each in self.judged if each.document_id != judgement.document_id]
