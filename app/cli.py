@@ -20,10 +20,10 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from app.commands.standard_output import set_up_streams
 from app.commands.suggestions import SuggestingGroup, drop_hidden_options
 from app.errors import GircseError, InputError
 from app.types.documents import require_text
+from embedder.command.standard_output import set_up_streams
 
 _TERMINATED = 128 + signal.SIGTERM  # exit code
 _AGAIN_S = 0.01  # until a signal is tried again
@@ -323,7 +323,7 @@ def end_at_signal(number: int, frame: FrameType | None) -> None:
 
 
 def main() -> None:
-    set_up_streams()
+    set_up_streams("gircse")
     sys.excepthook = _report_unexpected
     signal.signal(signal.SIGTERM, end_at_signal)
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # otherwise it is ignored, as under nohup

@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import PrivateAttr
 
-from embedder.command import needs_extra
+from embedder.command.status import needs_extra
 from embedder.integrations.langchain import GircseEmbeddings
 
 with needs_extra("llamaindex", __name__):

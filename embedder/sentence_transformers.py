@@ -17,7 +17,8 @@ import torch
 from tokenizers import Tokenizer
 
 from embedder.checkpoint import DEFAULT_MODEL, load_encoder, load_model_tokenizer, model_folder
-from embedder.command import needs_extra
+from embedder.command.standard_output import run_program
+from embedder.command.status import needs_extra
 from embedder.encoder import Encoder
 from embedder.errors import EmbedderError, TextError
 from embedder.model.pretrained import PreTrainedTokenizerFast
@@ -123,4 +124,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

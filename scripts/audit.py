@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from embedder.command.standard_output import run_program
+
 # PyPI's torch: advisories use its version numbers, and it has more dependencies than the CPU build.
 LOCKS = [Path(__file__).parent.parent / "docker" / name for name in ("requirements.txt", "torch-cuda.txt")]
 
@@ -51,4 +53,4 @@ def main(*options: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))
+    run_program(lambda: main(*sys.argv[1:]))

@@ -14,6 +14,8 @@ from email.parser import Parser
 from pathlib import Path
 from zipfile import ZipFile
 
+from embedder.command.standard_output import run_program
+
 MB = 1_000_000
 GEMMA = "LicenseRef-Gemma-Terms-of-Use"
 
@@ -99,4 +101,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_program(main)

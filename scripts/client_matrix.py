@@ -25,6 +25,8 @@ from pathlib import Path
 import httpx
 from sample_service import running_program
 
+from embedder.command.standard_output import run_program
+
 ROOT = Path(__file__).parents[1]
 CLIENTS = ROOT / "scripts" / "clients"
 PAGE = ROOT / "docs" / "clients.md"
@@ -234,4 +236,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

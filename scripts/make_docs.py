@@ -40,6 +40,7 @@ from app.testing import InMemoryVectorIndex, ToyEmbedder
 from app.types.documents import Source
 from app.wiring.openai import ForwardingSource
 from app.wiring.remote import RemoteEmbedder
+from embedder.command.standard_output import run_program
 from embedder.server.openai_routes import openai_routes
 from ingest.readers import ProcessPageRenderer, detect
 
@@ -359,4 +360,4 @@ def python_default(value: ast.expr | None) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

@@ -16,6 +16,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from embedder.command.standard_output import run_program
+
 OUTPUT = Path(__file__).resolve().parent.parent / "sample" / "library.jsonl"
 MAX_WORDS = 170
 NEAR_DUPLICATE = 0.6  # Jaccard similarity of the word sets
@@ -257,4 +259,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

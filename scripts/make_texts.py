@@ -19,6 +19,7 @@ from babel.messages.pofile import write_po
 from app.search.lenses import STARTERS
 from app.search.query_language import ENGLISH as READ_LANGUAGE
 from app.search.query_language import LANGUAGES
+from embedder.command.standard_output import run_program
 from ingest.readers.kinds import KINDS
 from ui.core_messages import KINDS_FILE
 from ui.language import ENGLISH, FOLDER, MARKED, languages, read_catalog
@@ -303,4 +304,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_program(main)

@@ -17,6 +17,7 @@ from sample_service import sample_url
 
 from app.search.soft_tokens import group_refinement
 from app.wiring.web import EXAMPLE_QUERY
+from embedder.command.standard_output import run_program
 from embedder.refinement_steps import RefinementStep
 from embedder.refinement_steps import RefinementToken as Token
 
@@ -97,4 +98,4 @@ def added_words(query: str, instruction: str, answer: dict[str, Any]) -> list[st
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

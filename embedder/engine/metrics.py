@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from embedder.command import needs_extra
+from embedder.command.status import needs_extra
 
 with needs_extra("server", __name__):
     from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from embedder.checkpoint import DEFAULT_MODEL, load_encoder
-from embedder.command import needs_extra, run_command, run_experiment
+from embedder.command.standard_output import run_program
+from embedder.command.status import needs_extra, run_command, run_experiment
 from embedder.errors import DataError, EmbedderError
 from embedder.model.backbone import DTYPES
 from embedder.text.prompts import without_cut_warnings
@@ -168,4 +169,4 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    run_program(lambda: main(sys.argv[1:]))

@@ -10,7 +10,8 @@ from ipaddress import ip_address
 from pathlib import Path
 
 from embedder.checkpoint import DEFAULT_MODEL
-from embedder.command import needs_extra
+from embedder.command.standard_output import run_program
+from embedder.command.status import needs_extra
 from embedder.engine.limits import Limits
 from embedder.errors import EmbedderError
 
@@ -96,4 +97,4 @@ def _is_loopback(host: str) -> bool:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

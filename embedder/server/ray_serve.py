@@ -11,7 +11,8 @@ import os
 import time
 
 from embedder.checkpoint import DEFAULT_MODEL
-from embedder.command import needs_extra
+from embedder.command.standard_output import run_program
+from embedder.command.status import needs_extra
 from embedder.engine.errors import NotServingError
 from embedder.engine.limits import Limits
 
@@ -105,4 +106,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

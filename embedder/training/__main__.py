@@ -7,7 +7,8 @@ import logging
 import sys
 from pathlib import Path
 
-from embedder.command import needs_extra, run_experiment
+from embedder.command.standard_output import run_program
+from embedder.command.status import needs_extra, run_experiment
 from embedder.errors import DataError, EmbedderError
 
 with needs_extra("train", __name__):
@@ -91,4 +92,4 @@ def _write_data(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    run_program(lambda: main(sys.argv[1:]))

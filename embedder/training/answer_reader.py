@@ -23,7 +23,8 @@ from torch.nn import functional as F
 from tqdm.auto import tqdm
 
 from embedder.checkpoint import load_encoder
-from embedder.command import run_command
+from embedder.command.standard_output import run_program
+from embedder.command.status import run_command
 from embedder.errors import DataError, EmbedderError
 from embedder.extensions.answer_reader import (
     HEAD_FILE,
@@ -272,4 +273,4 @@ def main(arguments: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    run_program(lambda: main(sys.argv[1:]))

@@ -18,6 +18,7 @@ from pathlib import Path
 from tokenizers import Tokenizer
 
 from embedder.checkpoint import load_model_tokenizer, model_folder
+from embedder.command.standard_output import run_program
 from embedder.model.backbone import saved_pieces
 from embedder.text.tokens import FRAGMENTS_FILE
 
@@ -93,4 +94,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

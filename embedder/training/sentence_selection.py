@@ -21,7 +21,8 @@ from torch.nn import functional as F
 from tqdm.auto import tqdm
 
 from embedder.checkpoint import load_encoder, write_contract
-from embedder.command import run_command
+from embedder.command.standard_output import run_program
+from embedder.command.status import run_command
 from embedder.encoder import Encoder
 from embedder.errors import ContractError, DataError, EmbedderError
 from embedder.extensions.sentence_selection import SELECTION_FILE, SentenceSelector, save_selector
@@ -196,4 +197,4 @@ def main(arguments: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    run_program(lambda: main(sys.argv[1:]))

@@ -11,6 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from embedder.command.standard_output import run_program
 from research.benchmarks.speed_report import write_processors, write_report
 
 # What torch, oneDNN and MKL are told.
@@ -82,6 +83,6 @@ def main() -> None:
 
 if __name__ == "__main__":
     try:
-        main()
+        run_program(main)
     except KeyboardInterrupt:
         raise SystemExit(130) from None

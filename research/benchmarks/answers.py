@@ -19,6 +19,7 @@ from time import perf_counter
 from app.answers.service import AnswerService
 from app.ports.answers import Answers
 from app.types.answers import Answer, AnswerRequest
+from embedder.command.standard_output import run_program
 from embedder.evaluation.data import is_tuning, read_rows
 from research.benchmarks.hybrid import Judged, ingest, parser_of, services_at
 
@@ -161,4 +162,4 @@ def read_stackfaq(folder: Path, half: str) -> Questions:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

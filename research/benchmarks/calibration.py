@@ -9,6 +9,7 @@ from collections import Counter
 
 from app.services import Services
 from app.types.search import Match, SearchMode, SearchRequest
+from embedder.command.standard_output import run_program
 from embedder.evaluation.data import is_tuning
 from research.benchmarks.hybrid import COLLECTIONS, Judged, ingest, parser_of, read_judged, services_at
 
@@ -48,4 +49,4 @@ def matches(services: Services, judged: Judged, collection: str, mode: SearchMod
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

@@ -27,6 +27,7 @@ from tqdm import tqdm
 
 from app.documents.library import sample_rows
 from embedder.checkpoint import DEFAULT_MODEL, chosen_dtype, find_checkpoint, load_parts
+from embedder.command.standard_output import run_program
 from embedder.evaluation.machine import cpu_name
 from embedder.model.adapter import merge_adapter
 from embedder.model.backbone import DTYPES, saved_pieces, split_model
@@ -188,4 +189,4 @@ def machine(options: argparse.Namespace) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

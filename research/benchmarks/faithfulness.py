@@ -30,6 +30,7 @@ from app.types.search import Hit, HitChunk, HitDocument, SearchMode
 from app.types.texts import ExtractedText
 from app.wiring.embedding import LocalEmbedder
 from embedder import Encoder, load_encoder
+from embedder.command.standard_output import run_program
 from embedder.model_info import DEFAULT_MODEL
 from embedder.refinement_steps import RefinementStep
 from embedder.text.sentences import sentence_spans
@@ -258,4 +259,4 @@ def measure_convergence(searched: Searched) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

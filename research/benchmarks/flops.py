@@ -17,6 +17,7 @@ from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode, sdpa_flop_count
 
 from embedder.checkpoint import DEFAULT_MODEL, find_checkpoint, load_parts
+from embedder.command.standard_output import run_program
 from embedder.model.decoder import Decoder, KVCacheSession
 from research.benchmarks.random_models import SHAPES, shape_alone
 
@@ -160,4 +161,4 @@ def of_paper(found: Mapping[int, Mapping[int, float]], row: Mapping[str, Any], s
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

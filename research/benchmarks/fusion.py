@@ -28,6 +28,7 @@ from app.search.fusion import UNREAD_WEIGHTS, WEIGHTS, fuse
 from app.search.query_language import ENGLISH, unread_language
 from app.types.documents import ScoredPoint
 from app.types.search import Leg
+from embedder.command.standard_output import run_program
 from embedder.evaluation.embedders import MiniLmEmbedder
 from research.benchmarks.judged_collections import JUDGED, PAIRS, SECTIONS, Collection, read_collection
 from research.benchmarks.public_collections import COLLECTIONS, FILES, TRANSLATED, read_public
@@ -210,4 +211,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

@@ -18,6 +18,7 @@ from typing import Any
 import torch
 import transformers
 
+from embedder.command.standard_output import run_program
 from embedder.evaluation.machine import cpu_name
 from embedder.model.backbone import DTYPES, Backbone
 from research.benchmarks.gpu_parts import (
@@ -193,4 +194,4 @@ def batch_line(row: Mapping[str, Any], k: int) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

@@ -25,6 +25,7 @@ from app.types.documents import Source
 from app.types.search import SearchRequest
 from app.wiring.ingestion import open_pipeline, run_worker
 from app.wiring.services import open_services
+from embedder.command.standard_output import run_program
 from embedder.text.sentences import sentence_spans
 
 _FEWEST_WORDS, _MOST_WORDS = 8, 30
@@ -114,4 +115,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

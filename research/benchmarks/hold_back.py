@@ -21,6 +21,7 @@ import torch
 from app.documents.library import sample_rows
 from app.wiring.embedding import load_engine
 from embedder.checkpoint import DEFAULT_MODEL
+from embedder.command.standard_output import run_program
 from embedder.engine.engine import Engine
 from embedder.engine.limits import Limits
 from embedder.evaluation.machine import cpu_name
@@ -136,4 +137,4 @@ def report(rounds: Sequence[dict[str, Measured]]) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

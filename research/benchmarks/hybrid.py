@@ -35,6 +35,7 @@ from app.types.documents import JobState, ScoredPoint, Source
 from app.types.search import Leg, SearchMode, SearchRequest
 from app.wiring.ingestion import run_worker
 from app.wiring.services import open_services
+from embedder.command.standard_output import run_program
 from embedder.evaluation.bootstrap import BootstrapEstimate, draw_weights, estimate, means
 from embedder.evaluation.data import is_tuning, read_rows
 from embedder.evaluation.embedders import MiniLmEmbedder, bm25_scores
@@ -393,4 +394,4 @@ def _interval(found: BootstrapEstimate, *, sign: str = "") -> str:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

@@ -46,6 +46,7 @@ from app.wiring.bulk import open_engine
 from app.wiring.services import open_services
 from app.wiring.sources import RowFields, find_files
 from embedder import GircseEmbeddings
+from embedder.command.standard_output import run_program
 from research.benchmarks.qdrant_choice import QdrantChoice, add_qdrant_options, qdrant_choices
 
 SAMPLE = Path(__file__).parents[2] / "sample" / "library.jsonl"
@@ -242,4 +243,4 @@ def cpu_seconds() -> float:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

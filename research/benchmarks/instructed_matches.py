@@ -19,6 +19,7 @@ import numpy as np
 
 from app.search.gircse_reranker import STEPS, beginning_of
 from embedder.checkpoint import load_encoder
+from embedder.command.standard_output import run_program
 from embedder.encoder import Encoder
 from embedder.evaluation.data import HALVES, choose, files_of, read_label_sets, spread
 from research.benchmarks.hybrid import Judged, read_judged
@@ -214,4 +215,4 @@ def bins(found: Sequence[Graded]) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

@@ -21,6 +21,7 @@ from app.commands.worker import worker_if_needed
 from app.settings import Settings
 from app.testing import ToyEmbedder, text_source
 from app.types.documents import JobState
+from embedder.command.standard_output import run_program
 
 NAME = "library"
 CHUNKS = 10  # of a document
@@ -90,4 +91,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

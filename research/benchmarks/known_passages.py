@@ -20,6 +20,7 @@ from typing import Any
 import httpx
 
 from app.types.search import SearchMode
+from embedder.command.standard_output import run_program
 
 DEPTH = 20
 
@@ -88,4 +89,4 @@ def report(questions: Sequence[Question], ranks: Mapping[str, Sequence[int | Non
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

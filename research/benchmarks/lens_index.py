@@ -35,6 +35,7 @@ from app.types.documents import Collection, Job, Point
 from app.types.search import SearchRequest
 from app.wiring.ingestion import open_pipeline
 from app.wiring.services import open_services
+from embedder.command.standard_output import run_program
 from ingest.pipeline import IngestPipeline
 from research.benchmarks.serving_memory import largest_memory, memory_of
 from research.benchmarks.spread_vectors import fit_spread
@@ -233,4 +234,4 @@ def report(services: Services, pipeline: IngestPipeline, home: Path) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

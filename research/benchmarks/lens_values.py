@@ -24,6 +24,7 @@ import torch
 from app.search.aspects import background_phrases
 from app.search.value_distributions import QUERY_TEMPERATURE, fits
 from embedder import Encoder, load_encoder
+from embedder.command.standard_output import run_program
 from embedder.model_info import DEFAULT_MODEL
 from embedder.text.mentions import mentions
 from embedder.text.relevance import distributions, similarities, value_cosines
@@ -142,4 +143,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

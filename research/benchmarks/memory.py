@@ -25,6 +25,7 @@ from app.settings import load_settings
 from app.testing import ToyEmbedder
 from app.types.documents import JobState, NewDocument
 from app.wiring.ingestion import run_worker
+from embedder.command.standard_output import run_program
 
 MEGABYTE = 1_000_000
 COLLECTION = "large"
@@ -204,4 +205,4 @@ def _descendants(pid: int) -> Iterator[int]:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

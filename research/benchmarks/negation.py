@@ -23,6 +23,7 @@ from app.search.retrieval import QueryVectors, find_points
 from app.services import Services
 from app.types.search import Hit, SearchRequest
 from app.types.values import LensValue
+from embedder.command.standard_output import run_program
 from embedder.evaluation.bootstrap import draw_weights, estimate, means
 from embedder.evaluation.data import files_of, is_tuning, name_of, read_rows
 from research.benchmarks.hybrid import Judged, ingest, parser_of, services_at
@@ -211,4 +212,4 @@ def print_detected(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

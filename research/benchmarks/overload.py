@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 
 import psutil
 
+from embedder.command.standard_output import run_program
 from embedder.evaluation.machine import cpu_name
 from embedder.model_info import DEFAULT_MODEL
 
@@ -308,4 +309,4 @@ def report(outcome: Outcome, show: Callable[[str], None]) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

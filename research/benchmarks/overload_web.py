@@ -11,6 +11,7 @@ import asyncio
 import tempfile
 from pathlib import Path
 
+from embedder.command.standard_output import run_program
 from embedder.model_info import DEFAULT_MODEL
 from research.benchmarks.load.__main__ import fill
 from research.benchmarks.load.application import COLLECTION, WEB, end_in_order, service_application
@@ -46,4 +47,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from app.search.query_language import other_language
+from embedder.command.standard_output import run_program
 from embedder.evaluation.data import read_rows
 
 ENGLISH_FOLDERS = ("train", "dev", "dev2")
@@ -65,4 +66,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

@@ -40,6 +40,7 @@ from app.types.point_ids import PointIds
 from app.types.search import SearchMode, SearchRequest
 from app.wiring.services import open_services
 from embedder.checkpoint import DEFAULT_MODEL, load_encoder
+from embedder.command.standard_output import run_program
 from embedder.model.model_thread import on_model_thread
 from research.benchmarks.encode import load, machine, texts_of
 from research.benchmarks.qdrant_choice import QdrantChoice, add_qdrant_options, qdrant_choices
@@ -241,4 +242,4 @@ def _timed() -> Iterator[list[float]]:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

@@ -28,6 +28,7 @@ from app.services import Services
 from app.types.answers import Answer, AnswerRequest, AnswerSentence
 from app.types.documents import SourceFailure
 from app.types.search import DEFAULT_MODE, Hit, SearchMode, SearchRequest
+from embedder.command.standard_output import run_program
 from embedder.evaluation.data import HALVES, in_half
 from ingest.sources import find_files
 from research.benchmarks.hybrid import services_at, work_off
@@ -222,4 +223,4 @@ def _shown(rank: int | None) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

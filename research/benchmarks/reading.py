@@ -34,6 +34,8 @@ from pathlib import Path
 from statistics import mean
 from typing import Any, NamedTuple, TypeAlias
 
+from embedder.command.standard_output import run_program
+
 LIST = Path(__file__).with_name("reading_files.tsv")
 CHROMIUM = shutil.which("chromium-headless-shell") or shutil.which("chromium") or shutil.which("chromium-browser")
 _FEWEST_WORDS = 20
@@ -565,4 +567,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

@@ -29,6 +29,8 @@ import httpx
 import psutil
 from tqdm import tqdm
 
+from embedder.command.standard_output import run_program
+
 SAMPLE = Path(__file__).parents[1] / "sample" / "library.jsonl"
 _READY = re.compile(r"Ready:.*?(http://127\.0\.0\.1:\d+)")
 _START_S, _INGEST_S = 240, 900
@@ -247,4 +249,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

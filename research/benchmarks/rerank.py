@@ -38,6 +38,7 @@ from app.types.search import SearchMode, SearchRequest
 from app.types.values import LensValue
 from app.wiring.embedding import LocalEmbedder
 from embedder import Encoder, load_encoder
+from embedder.command.standard_output import run_program
 from embedder.engine.limits import Limits
 from embedder.evaluation.bootstrap import draw_weights, estimate, means
 from embedder.evaluation.data import files_of, is_tuning, name_of, read_instructions, read_rows
@@ -447,4 +448,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

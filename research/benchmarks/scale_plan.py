@@ -21,6 +21,7 @@ from app.documents.library import sample_rows
 from app.types.documents import Document, DocumentState
 from app.types.texts import ExtractedText
 from embedder import load_encoder
+from embedder.command.standard_output import run_program
 from ingest.indexer import make_chunks, make_payload
 from ingest.splitter import TokenSplitter
 
@@ -233,4 +234,4 @@ def print_table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

@@ -31,6 +31,7 @@ from app.types.pages import PageView
 from app.types.search import SearchRequest
 from app.wiring.ingestion import open_pipeline, run_worker
 from app.wiring.services import open_services
+from embedder.command.standard_output import run_program
 from embedder.text.sentences import sentence_spans
 from ingest.readers import ProcessPageRenderer, ProcessReader
 from ingest.readers.document import TextInMemory
@@ -275,4 +276,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

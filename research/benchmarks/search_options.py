@@ -27,6 +27,7 @@ from app.types.documents import JobState
 from app.types.search import SearchMode, SearchRequest
 from app.wiring.ingestion import run_worker
 from app.wiring.services import open_services
+from embedder.command.standard_output import run_program
 from embedder.evaluation.machine import cpu_name
 
 _LENS = next(lens for lens in STARTERS if lens.name == "Same place")
@@ -117,4 +118,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

@@ -34,6 +34,7 @@ from app.types.documents import Point, ScoredPoint
 from app.vectors import QdrantVectorIndex
 from app.vectors.filters import metadata_filter
 from app.vectors.tuning import Quantization, search_params, searched_index
+from embedder.command.standard_output import run_program
 from research.benchmarks.qdrant_choice import QdrantChoice, add_qdrant_options, qdrant_choices
 from research.benchmarks.real_vectors import RealVectors, real_vectors
 from research.benchmarks.search_scale_report import Row, report, table
@@ -347,4 +348,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

@@ -17,6 +17,7 @@ import matplotlib
 matplotlib.use("Agg")
 from matplotlib import pyplot as plt
 
+from embedder.command.standard_output import run_program
 from research.benchmarks.encode import ratio_of
 
 OURS = "ours, K=0"
@@ -189,4 +190,4 @@ def _save(figure: Any, picture: Path) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

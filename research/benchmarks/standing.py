@@ -28,6 +28,7 @@ from app.types.documents import utc_now
 from app.types.standing import Strength, Watch
 from app.wiring.ingestion import open_pipeline
 from app.wiring.services import open_services
+from embedder.command.standard_output import run_program
 from ingest.pipeline import IngestPipeline
 
 PLAIN, WATCHED = "plain", "watched"
@@ -116,4 +117,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

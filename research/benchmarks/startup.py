@@ -13,6 +13,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from embedder.command.standard_output import run_program
+
 GIRCSE = ("-c", "import sys; from app.cli import main; sys.argv[0] = 'gircse'; main()")
 # What is shown of it, the arguments of Python, and what a process that does not end by itself says once it is ready.
 COMMANDS: tuple[tuple[str, tuple[str, ...], str | None], ...] = (
@@ -64,4 +66,4 @@ def children_cpu_s() -> float:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

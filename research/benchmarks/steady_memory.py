@@ -21,6 +21,7 @@ from urllib.request import Request, urlopen
 
 import psutil
 
+from embedder.command.standard_output import run_program
 from research.benchmarks.load.application import free_port, wait_until
 from research.benchmarks.serving_memory import memory_of
 from research.benchmarks.startup import GIRCSE
@@ -115,4 +116,4 @@ def show(what: str, process: psutil.Process) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

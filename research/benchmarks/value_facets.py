@@ -26,6 +26,7 @@ from app.types.lens_indexes import LensIndexState
 from app.types.values import OTHER
 from app.wiring.ingestion import run_worker
 from app.wiring.services import open_services
+from embedder.command.standard_output import run_program
 from embedder.evaluation.data import read_instructions, read_rows
 from embedder.evaluation.embedders import MiniLmEmbedder
 from embedder.evaluation.machine import cpu_name
@@ -127,4 +128,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

@@ -38,6 +38,7 @@ from app.types.documents import Point
 from app.types.proposals import ValueProposal
 from app.wiring.catalog import open_catalog
 from app.wiring.embedding import LocalEmbedder
+from embedder.command.standard_output import run_program
 from embedder.model_info import DEFAULT_MODEL, ModelInfo
 from embedder.refinement import Refinement
 from ingest.readers import detect
@@ -203,4 +204,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

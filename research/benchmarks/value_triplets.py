@@ -26,6 +26,7 @@ from app.settings import Settings
 from app.types.values import OTHER
 from app.wiring.services import open_services
 from app.wiring.web import open_web
+from embedder.command.standard_output import run_program
 from embedder.evaluation.data import files_of, is_tuning, name_of, read_rows
 from embedder.evaluation.machine import cpu_name
 
@@ -125,4 +126,4 @@ def render(rows: Mapping[str, tuple[int, int, float, float]]) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

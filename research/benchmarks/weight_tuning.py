@@ -18,6 +18,7 @@ from app.search.fusion import fuse
 from app.services import Services
 from app.types.documents import ScoredPoint
 from app.types.search import Leg, SearchRequest
+from embedder.command.standard_output import run_program
 from embedder.evaluation.data import is_tuning
 from research.benchmarks.hybrid import COLLECTIONS, Judged, ingest, parser_of, read_judged, services_at
 
@@ -99,4 +100,4 @@ def said(best: int) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

@@ -23,7 +23,8 @@ from embedder.checkpoint import (
     load_model_tokenizer,
     load_parts,
 )
-from embedder.command import run_command
+from embedder.command.standard_output import run_program
+from embedder.command.status import run_command
 from embedder.encoder import Encoder
 from embedder.errors import DataError, EmbedderError
 from embedder.evaluation.__main__ import (
@@ -268,4 +269,4 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    run_program(lambda: main(sys.argv[1:]))

@@ -16,6 +16,7 @@ from matplotlib.figure import Figure
 from tqdm.auto import tqdm
 
 from embedder.checkpoint import DEFAULT_MODEL, load_encoder
+from embedder.command.standard_output import run_program
 from embedder.encoder import Encoder
 from embedder.errors import EmbedderError
 from embedder.evaluation.data import files_of, read_rows
@@ -210,4 +211,4 @@ def main(arguments: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    run_program(lambda: main(sys.argv[1:]))

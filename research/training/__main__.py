@@ -7,7 +7,8 @@ import logging
 import sys
 from pathlib import Path
 
-from embedder.command import run_command
+from embedder.command.standard_output import run_program
+from embedder.command.status import run_command
 from embedder.errors import DataError, EmbedderError
 from research.training.matrix import read_matrix, run_matrix
 
@@ -39,4 +40,4 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    run_program(lambda: main(sys.argv[1:]))

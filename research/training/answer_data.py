@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from embedder.command.standard_output import run_program
 from embedder.text.sentences import sentence_spans
 from research.benchmarks.reading import Listed, write_files
 
@@ -199,4 +200,4 @@ KINDS: dict[str, Callable[[Sources], Iterator[AnsweredBy]]] = {
 }
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

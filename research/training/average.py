@@ -20,6 +20,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from embedder.checkpoint import write_contract
+from embedder.command.standard_output import run_program
 from embedder.errors import ContractError, DataError
 from embedder.extensions.answer_reader import CONTRACT_FILE as READER_FILE
 from embedder.extensions.answer_reader import HEAD_FILE, read_reader_contract, write_reader_contract
@@ -115,4 +116,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

@@ -15,7 +15,8 @@ from torch import Tensor
 from tqdm.auto import tqdm
 
 from embedder.checkpoint import DEFAULT_MODEL, load_encoder
-from embedder.command import run_command
+from embedder.command.standard_output import run_program
+from embedder.command.status import run_command
 from embedder.encoder import Encoder
 from embedder.errors import DataError, EmbedderError
 from embedder.extensions.hyper_projection import KINDS, ProjectionShape, build_projection, save_projection
@@ -237,4 +238,4 @@ def main(arguments: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    run_program(lambda: main(sys.argv[1:]))

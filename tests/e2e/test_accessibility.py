@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import pytest
-from browser import DESKTOP, IN_THE_DARK, IN_THE_LIGHT, PHONE, OpenPage, structure_faults, violations
+from browser import (
+    DESKTOP,
+    IN_THE_DARK,
+    IN_THE_LIGHT,
+    PHONE,
+    OpenPage,
+    opened_page,
+    structure_faults,
+    violations,
+)
 from page_application import EMPTY, LETTERS, PageApplication
-from playwright.sync_api import BrowserContext, ViewportSize, expect
+from playwright.sync_api import Browser, BrowserContext, ViewportSize, expect
 
 Open = Callable[..., OpenPage]
 Axe = Callable[[OpenPage], None]
@@ -26,6 +36,13 @@ PAGES = {
 }
 
 
+# Shown texts of several words in a part of fewer than 100 pixels.
+_SQUEEZED = """() => [...document.querySelectorAll('#content .block')]
+  .filter((each) => each.checkVisibility() && !each.matches('.skip-holder'))
+  .filter((each) => each.clientWidth < 100 && each.innerText.trim().includes(' '))
+  .map((each) => `${each.id} ${each.clientWidth} px: ${each.innerText.slice(0, 60)}`)"""
+
+
 @pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
 @pytest.mark.parametrize("path", PAGES)
 def test_every_page_has_headings_landmarks_labels_and_a_title(
@@ -38,6 +55,38 @@ def test_every_page_has_headings_landmarks_labels_and_a_title(
     assert structure_faults(opened.page, PAGES[path]) == []
     axe(opened)
     assert opened.overflows() == []
+
+
+@pytest.mark.parametrize(
+    ("locale", "chip", "every"),
+    [("en-GB", "Remove As in the judgements", "Remove all"), ("de-DE", "Wie im Urteil entfernen", "Alle entfernen")],
+)
+def test_names_of_controls_make_sense(
+    chromium: Browser, page_application: PageApplication, locale: str, chip: str, every: str
+) -> None:
+    """Names that axe-core accepts: numbers instead of values, English within German, arrows that are read out."""
+    with chromium.new_context(locale=locale) as context, opened_page(context, page_application.url) as opened:
+        for path in PAGES:
+            opened.go(path)
+            opened.wait_until_still()
+            for closed in opened.page.locator("#content button.label-wrap").all():
+                closed.click()
+            tree = opened.page.locator("body").aria_snapshot()
+            assert re.findall(r'"[^"]*(?:\b(?:range slider|number input) for\b|▼)[^"]*"', tree) == [], path
+        opened.go(f"/evaluate?c={LETTERS}")
+        expect(opened.page.get_by_role("button", name=chip, exact=True)).to_be_visible()
+        expect(opened.page.get_by_role("button", name=every, exact=True)).to_be_visible()
+
+
+def test_no_unfolded_part_is_squeezed_on_a_phone(open_page: Open) -> None:
+    for path in PAGES:
+        opened = open_page(path, size=PHONE)
+        opened.wait_until_still()
+        for closed in opened.page.locator("#content button.label-wrap").all():
+            closed.click()
+        opened.wait_until_still()
+        assert opened.page.evaluate(_SQUEEZED) == [], path
+        assert opened.overflows() == []
 
 
 @pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])

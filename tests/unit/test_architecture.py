@@ -66,7 +66,7 @@ EMBEDDER_LAYERS: tuple[dict[str, str], ...] = (
         "embedder.model_info": "facts about a model for clients, without torch",
         "embedder.lru": "an LRU cache",
         "embedder.vector_cache": "an LRU cache of vectors",
-        "embedder.command": "exit status and error messages of commands",
+        "embedder.command": "output, exit status and error messages of commands",
     },
     {"embedder.text": "texts and instructions to token ids, soft tokens to words"},
     {"embedder.model": "the model and its forward pass"},
@@ -109,13 +109,12 @@ FORBIDDEN = {
 }
 # Modules of the embedder that every package may import; they do not import torch. Dataclasses, so that a refinement is
 # the same value everywhere; classification by values and splitting into sentences, so that both work the same
-# everywhere; limits of requests, and the formats of other APIs, which both servers have.
+# everywhere; limits of requests, and the formats of other APIs, which both servers have; the output of commands.
 FREE_OF_EMBEDDER = {
     *("embedder.refinement", "embedder.refinement_steps", "embedder.model_info", "embedder.lru"),
     *("embedder.text.mentions", "embedder.text.relevance", "embedder.text.sentences", "embedder.server.http_guard"),
     *("embedder.server.client_errors", "embedder.server.rerank_shapes", "embedder.server.unknown_paths"),
-    "embedder.server.description",
-    "embedder.server.networks",
+    *("embedder.server.description", "embedder.server.networks", "embedder.command.standard_output"),
 }
 # Packages that may break a direction, and why.
 ENTRY_POINTS = {"app.wiring": "builds the implementations of the ports"}
@@ -157,6 +156,9 @@ LOCAL_IMPORTS: dict[str, str] = {
     "embedder.evaluation.embedders: sentence_transformers": "seconds, and only one compared system needs it",
     "embedder.evaluation.embedders: sentence_transformers.sentence_transformer.modules": "as above",
 }
+# Programs whose output people read, and those of them that do not call `run_program`, and why.
+PROGRAMS = ("embedder", "research", "scripts")
+NOT_BY_RUN_PROGRAM = {"scripts/measure_shape.py": "it imports the embedder of the checkout that it measures"}
 LONG_FILES: dict[str, str] = {}
 LONG_FUNCTIONS: dict[str, str] = {}
 LONG_DOCSTRINGS = dict.fromkeys(("app.errors", "embedder.errors", "embedder.engine.errors"), "the tree of errors")
@@ -347,6 +349,18 @@ def test_no_function_imports_in_secret() -> None:
         for name in imported_names(module, ast.walk(function))
     }
     assert hidden == set(LOCAL_IMPORTS)
+
+
+def test_every_program_leaves_its_output_to_one_place() -> None:
+    programs = {
+        path.relative_to(ROOT).as_posix(): text.partition('\nif __name__ == "__main__":\n')[2]
+        for folder in PROGRAMS
+        for path in (ROOT / folder).rglob("*.py")
+        if '\nif __name__ == "__main__":\n' in (text := path.read_text(encoding="utf-8"))
+    }
+    assert "embedder/server/__main__.py" in programs
+    others = {name for name, block in programs.items() if "run_program(" not in block}
+    assert others == {name for name in NOT_BY_RUN_PROGRAM if (ROOT / name).exists()}
 
 
 def test_a_public_class_name_has_one_definition() -> None:

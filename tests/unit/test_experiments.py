@@ -19,7 +19,7 @@ ASKED = [
 
 @pytest.mark.parametrize(("program", "arguments", "asked", "module"), ASKED)
 def test_what_belongs_to_the_experiments_says_where_they_are(program, arguments, asked, module, monkeypatch, capsys):
-    monkeypatch.setattr("embedder.command.entry_points", lambda **_: ())
+    monkeypatch.setattr("embedder.command.status.entry_points", lambda **_: ())
     assert program(arguments) == 2
     assert f"{asked} is part of the experiments" in (told := capsys.readouterr().err)
     assert f"`python -m {module}`" in told
@@ -37,7 +37,7 @@ def test_where_they_are_installed_they_take_over(program, arguments, asked, modu
         assert wanted == {"group": "gircse.experiments", "name": "train" if program is train else "eval"}
         return [Entry()]
 
-    monkeypatch.setattr("embedder.command.entry_points", installed)
+    monkeypatch.setattr("embedder.command.status.entry_points", installed)
     assert (program(arguments), taken) == (3, [arguments])
 
 

@@ -31,6 +31,8 @@ CASES = [
     pytest.param(NEVER_FLUSHED, [], id="at exit"),
 ]
 
+PROGRAMS = ["embedder.server", "embedder.training", "embedder.evaluation", "embedder.sentence_transformers"]
+
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="pipes of Unix")
 
 
@@ -55,6 +57,20 @@ def test_a_reader_that_left_ends_the_command_in_silence(
     ended = run(code, arguments, environment, stdout=writing)
     os.close(writing)
     assert (ended.returncode, ended.stderr) == (141, b"")
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_other_programs_do_the_same(program: str, environment: dict[str, str]) -> None:
+    command = [sys.executable, "-m", program, "--help"]
+    reading, writing = os.pipe()
+    os.close(reading)
+    ended = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, env=environment, check=False)
+    os.close(writing)
+    assert (ended.returncode, ended.stderr) == (141, b"")
+    closed = ["sh", "-c", 'exec "$@" >&-', "sh", *command]
+    ended = subprocess.run(closed, stderr=subprocess.PIPE, env=environment, check=False)
+    assert ended.returncode == 1
+    assert ended.stderr == f"{program}: cannot write the output: Bad file descriptor.\n".encode()
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")

@@ -18,6 +18,18 @@ window.gircse = (() => {
     const title = [new URLSearchParams(location.search).get("q"), page, "gircse-search"].filter(Boolean).join(" · ");
     if (page && document.title !== title) document.title = title;
   }
+  /* Gradio names the chips of a list by their numbers and sliders in English, and has the arrows of sections read out. */
+  function nameControls() {
+    for (const each of document.querySelectorAll(".token-remove[title]")) {
+      const chip = each.closest(".token"), name = chip?.textContent.trim();
+      const title = chip ? text("Remove {name}", { name }) : text("Remove all");
+      if (each.title !== title) each.title = title;
+    }
+    for (const each of document.querySelectorAll("[aria-label^='range slider for '], [aria-label^='number input for ']")) {
+      each.ariaLabel = each.ariaLabel.replace(/^(range slider|number input) for /, "");
+    }
+    for (const each of document.querySelectorAll("button.label-wrap > .icon:not([aria-hidden])")) each.ariaHidden = "true";
+  }
   function switchLanguage(language) {
     document.cookie = `gircse-language=${language}; path=/; max-age=${365 * 24 * 3600}; samesite=lax`;
     location.reload();
@@ -480,7 +492,7 @@ window.gircse = (() => {
   function start() {
     new MutationObserver(showTheme).observe(document.body, { attributes: true, attributeFilter: ["class"] });
     new MutationObserver(nameLanguage).observe(root, { attributes: true, attributeFilter: ["lang"] });
-    new MutationObserver((changes) => { showTheme(); nameLanguage(); nameTitle(); nameAccount(); watchAnswers(changes); }).observe(document.body, { childList: true, subtree: true });
+    new MutationObserver((changes) => { showTheme(); nameLanguage(); nameTitle(); nameAccount(); nameControls(); watchAnswers(changes); }).observe(document.body, { childList: true, subtree: true });
     showTheme();
   }
   if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", start);

@@ -22,6 +22,7 @@ from pathlib import Path
 
 import httpx
 
+from embedder.command.standard_output import run_program
 from embedder.evaluation.machine import cpu_name
 from embedder.model_info import DEFAULT_MODEL
 from research.benchmarks.load.application import (
@@ -183,4 +184,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

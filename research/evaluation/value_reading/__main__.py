@@ -11,6 +11,7 @@ from pathlib import Path
 import torch
 
 from embedder.checkpoint import DEFAULT_MODEL, load_encoder
+from embedder.command.standard_output import run_program
 from embedder.training.data import ASPECTS_FILE, is_inner
 from research.evaluation.value_reading import measures
 from research.evaluation.value_reading.measures import HALVES, Outcomes, read_aspects
@@ -101,4 +102,4 @@ def table(figures: dict[str, dict]) -> str:
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    sys.exit(main(sys.argv[1:]))
+    run_program(lambda: main(sys.argv[1:]))

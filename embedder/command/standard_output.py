@@ -7,7 +7,9 @@ import os
 import signal
 import sys
 import threading
-from typing import TYPE_CHECKING, TextIO
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn, TextIO
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
@@ -26,6 +28,10 @@ class _Output(io.FileIO):
 
     _is_lost = False
 
+    def __init__(self, program: str) -> None:
+        super().__init__(_STDOUT, "wb", closefd=False)
+        self._program = program
+
     def write(self, data: ReadableBuffer, /) -> int | None:  # type: ignore[override]  # None: it would block
         if self._is_lost:
             return memoryview(data).nbytes
@@ -37,7 +43,7 @@ class _Output(io.FileIO):
             self._is_lost = True
             if isinstance(error, BrokenPipeError):
                 sys.exit(128 + signal.SIGPIPE)
-            sys.stderr.write(f"gircse: cannot write the output: {error.strerror}.\n")
+            sys.stderr.write(f"{self._program}: cannot write the output: {error.strerror}.\n")
             sys.exit(1)
 
 
@@ -51,15 +57,38 @@ class _Messages(io.FileIO):
             return memoryview(data).nbytes
 
 
-def set_up_streams() -> None:
-    """Replaces `sys.stdout` and `sys.stderr`. Windows has no SIGPIPE, and its consoles are no files."""
-    if os.name != "posix":
+def run_program(main: Callable[[], int | None]) -> NoReturn:
+    """Runs `main` as the whole program and exits with the status that it returns. None is 0.
+
+    Every `if __name__ == "__main__":` calls this. `gircse train` and `gircse eval` run such a module in their own
+    process, whose streams are set up.
+    """
+    set_up_streams(_name_of_program())
+    try:
+        sys.exit(main())
+    finally:
+        sys.stdout.flush()
+
+
+def _name_of_program() -> str:
+    """`embedder.server` for `python -m embedder.server`, `make_docs.py` for `python scripts/make_docs.py`."""
+    spec = sys.modules["__main__"].__spec__
+    return Path(sys.argv[0]).name if spec is None else spec.name.removesuffix(".__main__")
+
+
+def set_up_streams(program: str) -> None:
+    """Replaces `sys.stdout` and `sys.stderr`, unless that is done. Windows has no SIGPIPE, and its consoles are no
+    files.
+
+    program: its name, for the message that the output cannot be written.
+    """
+    if os.name != "posix" or _replaced:
         return
     for descriptor in (_STDIN, _STDOUT, _STDERR):
         _occupy(descriptor)
     _replaced.extend((sys.stdout, sys.stderr))
     sys.stderr = _stream(_Messages(_STDERR, "wb", closefd=False), like=sys.stderr)
-    sys.stdout = _stream(_Output(_STDOUT, "wb", closefd=False), like=sys.stdout)
+    sys.stdout = _stream(_Output(program), like=sys.stdout)
 
 
 def _occupy(descriptor: int) -> None:

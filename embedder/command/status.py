@@ -1,4 +1,4 @@
-"""Helpers for command lines: exit status, error messages, missing extras, Ctrl-C, and where experiments are."""
+"""How a command ends: exit status, error messages, missing extras, Ctrl-C, and where experiments are."""
 
 from __future__ import annotations
 

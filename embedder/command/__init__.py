@@ -1,0 +1,1 @@
+"""What every command line needs: its output, its exit status and its error messages."""
