@@ -327,7 +327,7 @@ REFUSED = {
     "a.png": b"\x89PNG\r\n\x1a\n" + bytes(20),
     "a.epub": zip_of({"mimetype": "application/epub+zip", "META-INF/container.xml": "<a/>"}),
     "a.eml": b"\n\n",
-    "a.mbox": b"x",
+    "a.mbox": b"From me to you.",
     "a.bin": bytes(range(256)) * 4,
 }
 
