@@ -38,8 +38,8 @@ PAGES = {
 
 # Shown texts of several words in a part of fewer than 100 pixels.
 _SQUEEZED = """() => [...document.querySelectorAll('#content .block')]
-  .filter((each) => each.checkVisibility() && !each.matches('.skip-holder'))
-  .filter((each) => each.clientWidth < 100 && each.innerText.trim().includes(' '))
+  .filter((each) => each.checkVisibility() && !each.matches('.skip-holder') && each.clientWidth < 100)
+  .filter((each) => each.innerText.trim().includes(' '))
   .map((each) => `${each.id} ${each.clientWidth} px: ${each.innerText.slice(0, 60)}`)"""
 
 
