@@ -64,6 +64,8 @@ class _Document:
             settings = first(self._root, "docPr")  # of Word 2003
         self._has_even_pages = is_on(first(settings, "evenAndOddHeaders"))
         self._shown: set[str] = set()  # texts of headers and footers so far
+        # Headers and footers that no section has shown yet, by kind and use: a section has those of the one before.
+        self._unshown: dict[tuple[str, str], Element] = {}
 
     def blocks(self) -> Iterator[Block]:
         walk = self._walk(self._part)
@@ -110,11 +112,13 @@ class _Document:
         """Headers or footers of a section, unless the same text was shown before."""
         own = _OF_2003[kind]
         for reference in () if section is None else section.iterchildren(f"{{*}}{kind}", f"{{*}}{own}"):
-            use = attribute(reference, "type")
+            self._unshown[kind, attribute(reference, "type")] = reference
+        for use in [use for of, use in self._unshown if of == kind]:
             if (use == "first" and not is_on(first(section, "titlePg"))) or (
                 use == "even" and not self._has_even_pages
             ):
                 continue
+            reference = self._unshown.pop((kind, use))
             part, root = self._part, reference
             if local(reference) != own:
                 relation = self._package.relations(self._part).get(attribute(reference, "id"))

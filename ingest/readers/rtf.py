@@ -78,6 +78,7 @@ class _State:
     destination: str = ""
     is_silent: bool = False
     is_hidden: bool = False
+    is_deleted: bool = False  # by a tracked change
     is_raised: bool = False
     skipped_after_unicode: int = 1
     level: int | None = None  # of a heading
@@ -321,17 +322,18 @@ class _Reader:
         elif word in ("nosupersub", "sub"):
             state.is_raised = False
         elif word == "plain":
-            state.is_hidden = state.is_raised = False
+            state.is_hidden = state.is_deleted = state.is_raised = False
             state.page = self._fonts.get(self._default_font, self._page)
         elif word in ("v", "deleted", "htmlrtf"):  # htmlrtf: for programs that cannot show HTML
             state.is_hidden = number != 0
+            state.is_deleted = state.is_hidden and word == "deleted"
         elif word == "ftnalt":
             state.destination = "endnote"
         elif state.destination == "stylesheet" and word in ("s", "cs", "ds"):
             self._numbers["style"] = number or 0 if word == "s" else -1
         elif word in ("yr", "mo", "dy", "fftype", "ffres", "ffdefres"):
             self._numbers[word] = number or 0
-        elif not state.is_silent:
+        elif not state.is_silent and not (state.is_deleted and word == "par"):
             self._layout(word, number)
 
     def _enter(self, word: str) -> bool:

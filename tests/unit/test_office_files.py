@@ -245,6 +245,16 @@ class TestNotes:
             "Comment by Ann: It is.",
         ]
 
+    def test_a_section_has_the_headers_of_the_one_before(self):
+        def header(text: str) -> tuple[str, str]:
+            return "header", f"<w:hdr {NAMES}>{paragraph(text)}</w:hdr>"
+
+        references = BOLD_HEADER.format("default", "h1") + BOLD_HEADER.format("first", "h2")
+        first = f"<w:p><w:pPr><w:sectPr>{references}</w:sectPr></w:pPr></w:p>"
+        body = paragraph("One") + first + paragraph("Two") + "<w:sectPr><w:titlePg/></w:sectPr>"
+        parts = {"h1": header("Head"), "h2": header("Cover of two")}
+        assert lines(word(body, parts)) == ["Head", "One", "Cover of two", "Two"]
+
     def test_headers_and_footers_once_a_section(self):
         def margin(tag: str, text: str) -> tuple[str, str]:
             return {"hdr": "header", "ftr": "footer"}[tag], f"<w:{tag} {NAMES}>{paragraph(text)}</w:{tag}>"

@@ -66,6 +66,11 @@ def test_what_no_program_shows_is_not_read() -> None:
     assert found.metadata == {"author": "Ada", "created": "2024-05-01"}
 
 
+def test_paragraphs_whose_end_was_deleted_are_one_with_the_next() -> None:
+    assert lines(r"One {\deleted\par}two.{\deleted gone\par} Three.\par Four.") == ["One two. Three.", "Four."]
+    assert lines(r"One\deleted\par\plain  two.\par Three.") == ["One two.", "Three."]
+
+
 def test_a_title_in_unicode_is_taken_for_that_in_the_code_page() -> None:
     assert read(r"{\info{\upr{\title ???}{\*\ud{\title \u26085?\u26412?}}}}text").title == "日本"
     assert read(r"{\upr{no}{\*\ud{\u26085?}}} text").text == "日 text"
