@@ -63,8 +63,8 @@ _HANDED_IN = 500
 _LOOK_S = 20
 
 DEFAULT = "hybrid, no instruction (the default)"
-HYBRID, FIRST_RANKING = "hybrid, instructed", "hybrid, instructed, without a second look"
-DENSE, PLAIN, SPARSE = "dense: gircse-mini, instructed", "plain: its base", "sparse: BM25 of the index"
+HYBRID, FIRST_RANKING = "hybrid, instructed", "hybrid, instructed, without re-ranking"
+DENSE, PLAIN, SPARSE = "dense: the model, instructed", "plain: its base", "sparse: BM25 of the index"
 NO_PLAIN, NO_DENSE = "without the leg plain", "without the leg dense"
 DBSF, RRF = "legs fused by DBSF", "legs fused by RRF, k = 2"
 BM25S, MINILM, MINILM_BM25 = "bm25s alone", "MiniLM alone", "MiniLM and bm25s, weighted sum of shares"
