@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from html.entities import name2codepoint
 from itertools import chain
+from textwrap import dedent
 from xml.etree.ElementTree import Element
 
 from defusedxml import DefusedXmlException
@@ -43,26 +44,44 @@ _OF_XML = {"amp", "lt", "gt", "quot"}
 _MOST_ENTITIES, _MOST_REFERENCES = 1_000, 50_000
 # Elements of running text in common vocabularies; their names would be noise.
 _PROSE = {"p", "para", "simpara", "paragraph", "l", "li"}
+# Elements whose line breaks a page shows, of DocBook, DITA, JATS and TEI.
+_LISTINGS = {"programlisting", "screen", "literallayout", "synopsis", "codeblock", "msgblock", "pre", "preformat", "eg"}
 # Block elements: separate paragraphs even inside mixed content.
-_BLOCKS = _PROSE | {
-    *(
-        "title",
-        "head",
-        "heading",
-        "subtitle",
-        "sec",
-        "section",
-        "div",
-        "chapter",
-        "article",
-        "note",
-        "table",
-        "tr",
-        "td",
-    ),
-    *("row", "cell", "entry", "list", "item", "listitem", "itemizedlist", "orderedlist", "figure", "caption", "quote"),
-    *("blockquote", "programlisting", "screen", "lg", "sp", "speech", "stage", "entry", "record", "br", "lb"),
-}
+_BLOCKS = (
+    _PROSE
+    | _LISTINGS
+    | {
+        *(
+            "title",
+            "head",
+            "heading",
+            "subtitle",
+            "sec",
+            "section",
+            "div",
+            "chapter",
+            "article",
+            "note",
+            "table",
+            "tr",
+            "td",
+        ),
+        *(
+            "row",
+            "cell",
+            "entry",
+            "list",
+            "item",
+            "listitem",
+            "itemizedlist",
+            "orderedlist",
+            "figure",
+            "caption",
+            "quote",
+        ),
+        *("blockquote", "lg", "sp", "speech", "stage", "entry", "record", "br", "lb"),
+    }
+)
 _SVG = "{http://www.w3.org/2000/svg}"
 _WORDS_OF_DRAWINGS = {f"{space}{name}" for name in ("text", "title", "foreignObject") for space in ("", _SVG)}
 # Vocabularies that hold pages as text: feeds, notes of Evernote, diagrams (in attributes).
@@ -239,7 +258,7 @@ def _loose(element: Element) -> Iterator[Block]:
 def _rendered(fields: list[tuple[str, str]]) -> Iterator[Block]:
     record: list[tuple[str, str]] = []
     for name, value in fields:
-        if name in _PROSE:
+        if name in _PROSE or name in _LISTINGS:
             yield from render_fields(record)
             record = []
             if value:
@@ -261,7 +280,7 @@ def _attributes(element: Element) -> list[tuple[str, str]]:
 
 
 def line_of(element: Element) -> str:
-    """The text on one line. Element edges end words, except those of inline elements."""
+    """The text on one line; of a listing, its lines. Element edges end words, except those of inline elements."""
     texts: list[str] = []
     last = ""
     # Not recursive: elements may be nested thousands of levels deep.
@@ -279,7 +298,8 @@ def line_of(element: Element) -> str:
         if more:
             texts.append(_space_between(last, more, name) + more)
             last = more
-    return " ".join("".join(texts).split())
+    text = "".join(texts)
+    return dedent(text).strip("\n").rstrip() if local_name(element) in _LISTINGS else " ".join(text.split())
 
 
 def _space_between(text: str, more: str, name: str) -> str:

@@ -101,6 +101,13 @@ class TestXml:
         assert paragraphs(data, "a.xml") == ["id: 1; title: Of cities; year: 1999", "Some bold prose.", "More."]
         assert read_document(data, uri="a.xml").title == "Of cities"
 
+    @pytest.mark.parametrize("name", ["programlisting", "screen", "codeblock", "preformat", "eg"])
+    @pytest.mark.parametrize("around", ["<s><p>So:</p>{}</s>", "<s>So:{}</s>", "<s><p>So:{}</p></s>"])
+    def test_lines_of_listings(self, name, around):
+        listing = f"<{name}>\n  if <b>x</b>:\n      run()\n\n  end  </{name}>"
+        found = read_document(around.format(listing).encode(), uri="a.xml").text
+        assert found == "So:\n\nif x:\n    run()\n\nend"
+
     @pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "iso-8859-1", "shift_jis"])
     def test_declared_encoding(self, encoding):
         word = "東京" if encoding == "shift_jis" else "Köln"
