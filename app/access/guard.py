@@ -54,6 +54,7 @@ class Audit:
     detail: tuple[str, ...] = ()
     after: bool = False
     applied: Callable[[Any], bool] = lambda result: True
+    subject_of: Callable[[Any], str] = str  # of the argument
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +245,7 @@ def _entry(
         detail = {
             name: names[0] if name == "collection" else arguments[name].of(args, keywords) for name in audit.detail
         }
-        return audit.event, subject.of(args, keywords), detail
+        return audit.event, audit.subject_of(subject.of(args, keywords)), detail
 
     return entry
 

@@ -285,8 +285,12 @@ CATALOG: Rules = {
     # Lenses do not belong to a collection
     "lenses": READS,
     "lens": READS,
-    "save_lens": Rule(EDITOR, give={"indexed_in": all_or_visible}),
-    "delete_lens": Rule(EDITOR, give={"indexed_in": all_or_visible}),
+    "save_lens": Rule(
+        EDITOR,
+        give={"indexed_in": all_or_visible},
+        audit=Audit("lens.saved", "lens", subject_of=attrgetter("name")),
+    ),
+    "delete_lens": Rule(EDITOR, give={"indexed_in": all_or_visible}, audit=Audit("lens.deleted", "name")),
     # Judgements
     "save_judgement": Rule(EDITOR, BY_JUDGEMENT, give={"judgement": in_own_name}),
     "delete_judgement": Rule(EDITOR, BY_JUDGEMENT, give={"judgement": in_own_name}),

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from embedder.errors import TextError
 from embedder.refinement_steps import MAX_BIAS, RefinementStep, RefinementToken
+from embedder.text.prompts import check_surrogates
 
 # of a model: pieces that start longer words but are not words themselves; one per line
 FRAGMENTS_FILE = "fragments.txt"
@@ -80,13 +81,15 @@ def bias_vector(
 ) -> Tensor:
     """Logit bias (n,): applies each word's number to all its pieces, both at the start of a text and after a space.
 
-    ids: as in TopTokens. Raises TextError for an empty word, a number outside [-10, 10], or a word without pieces.
+    ids: as in TopTokens. Raises TextError for an empty or invalid word, a number outside [-10, 10], or a word without
+    pieces.
     """
     bias = torch.zeros(vocabulary_size)
     spoken = set(range(vocabulary_size) if ids is None else ids.tolist())
     for word, value in token_bias.items():
         if not word.strip():
             raise TextError("A token bias has an empty word. Give a word such as 'price'.")
+        check_surrogates(word, "A word of the token bias")
         if not -MAX_BIAS <= value <= MAX_BIAS:  # also refuses NaN
             raise TextError(f"The bias of {word!r} is {value}, but must be within [{-MAX_BIAS:g}, {MAX_BIAS:g}].")
         pieces = {

@@ -95,19 +95,23 @@ class _Mailbox:
 
     def items(self) -> Listing:
         messages: list[tuple[int, str]] = []
+        lacking = 0
         for folder in self._folders():
             self._beat()
             validity, count = self._select(folder)
             if count:
                 own = item_prefix(self._source.address, folder, validity)
                 # FETCH, not SEARCH: the one line of its answer may exceed the limit of imaplib.
-                messages += [(uid, f"{own}{uid}") for uid in self._uids()]
+                uids = self._uids(folder)
+                lacking += max(0, count - len(uids))
+                messages += [(uid, f"{own}{uid}") for uid in uids]
         kept = sorted(messages, reverse=True)[:MAX_LISTED_ITEMS]
-        is_whole = len(kept) == len(messages)
-        note = (
-            None if is_whole else f"It has {len(messages):,} messages; only the newest {MAX_LISTED_ITEMS:,} are synced."
-        )
-        return Listing({address: _MARK for _, address in kept}, is_whole=is_whole, note=note)
+        notes = []
+        if len(kept) < len(messages):
+            notes.append(f"It has {len(messages):,} messages; only the newest {MAX_LISTED_ITEMS:,} are synced.")
+        if lacking:
+            notes.append(f"The mail server left {lacking:,} messages out of its lists, so nothing was removed.")
+        return Listing({address: _MARK for _, address in kept}, is_whole=not notes, note=" ".join(notes) or None)
 
     def fetch(self, address: str, mark: ItemMark) -> Fetched | None:
         if mark == _MARK:
@@ -135,7 +139,9 @@ class _Mailbox:
     def _folders(self) -> list[str]:
         patterns = self._source.options.patterns or (_INBOX,)
         wanted = path_patterns(patterns)
-        _, listed = self._connection.list()
+        kind, listed = self._connection.list()
+        if kind != "OK" or listed == [None]:  # every mailbox has an INBOX
+            raise DocumentError("The mail server did not list its folders. Try again later.")
         names = (_folder_of(line) for line in listed)
         return sorted({name for name in names if name is not None and wanted.match_file(name)})
 
@@ -144,17 +150,23 @@ class _Mailbox:
         kind, count = self._connection.select(f'"{quoted}"', readonly=True)
         if kind != "OK":
             raise DocumentError(f"The folder {folder[:80]!r} cannot be opened. Check the patterns of the source.")
+        if count[0] is None:
+            raise DocumentError(f"The mail server did not count the messages of {folder[:80]!r}. Try again later.")
         validity = (self._connection.response("UIDVALIDITY")[1] or [b"0"])[0] or b"0"
         self._opened = folder, bytes(validity).decode("ascii")
-        return self._opened[1], int(count[0] or 0)
+        return self._opened[1], int(count[0])
 
-    def _uids(self) -> list[int]:
-        _, lines = self._connection.uid("FETCH", "1:*", "(UID)")
+    def _uids(self, folder: str) -> list[int]:
+        kind, lines = self._connection.uid("FETCH", "1:*", "(UID)")
+        if kind != "OK":
+            raise DocumentError(f"The mail server did not list the messages of {folder[:80]!r}. Try again later.")
         return [int(match[1]) for line in lines if isinstance(line, bytes) and (match := _UID.search(line))]
 
     def _fetch_part(self, uid: str, what: str) -> tuple[bytes, bytes]:
         """Fetches `what` of one message: the line of the response, and the literal in it."""
-        _, parts = self._connection.uid("FETCH", uid, what)
+        kind, parts = self._connection.uid("FETCH", uid, what)
+        if kind != "OK":
+            raise DocumentError("The mail server did not send the message. Try again later.")
         for part in parts:
             if isinstance(part, tuple):
                 return part[0], part[1]

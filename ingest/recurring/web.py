@@ -42,6 +42,7 @@ class _WebPages:
         self._source = source
         self._beat = beat
         self._is_cut = False
+        self._nested_count = 0
 
     def items(self) -> Listing:
         kind, address = self._source.kind, self._source.address
@@ -65,10 +66,14 @@ class _WebPages:
         notes = []
         if is_cut := self._is_cut or len(listed) > MAX_ITEMS:
             notes.append(f"Only the first {MAX_ITEMS:,} pages of {_MAX_SITEMAPS} sitemaps are synced.")
+        if self._nested_count:
+            notes.append(f"{self._nested_count} indexes within the index are left out, so nothing was removed.")
         pages = [page for page in listed if not self._source.removes or _host_of(page) == _host_of(address)]
         if len(pages) < len(listed):
             notes.append(f"{len(listed) - len(pages):,} pages on other hosts than the sitemap's are left out.")
-        return Listing(dict.fromkeys(pages[:MAX_ITEMS]), is_whole=not is_cut, note=" ".join(notes) or None)
+        return Listing(
+            dict.fromkeys(pages[:MAX_ITEMS]), is_whole=not (is_cut or self._nested_count), note=" ".join(notes) or None
+        )
 
     def _pages(self, address: str) -> Iterator[str]:
         is_index, addresses = _locations(self._urls.read_bytes(address, most=_MAX_SITEMAP_BYTES))
@@ -79,6 +84,7 @@ class _WebPages:
         for sitemap in addresses[:_MAX_SITEMAPS]:
             self._beat()
             is_nested, pages = _locations(self._urls.read_bytes(sitemap, most=_MAX_SITEMAP_BYTES))
+            self._nested_count += is_nested
             if not is_nested:
                 yield from pages
 

@@ -220,10 +220,12 @@ def test_refinement_that_is_refused_is_a_problem(client: TestClient, stream: boo
         ({"text": " "}, "empty"),
         ({"text": "a", "steps": 0}, "steps"),
         ({"text": "a", "token_bias": {"": 1.0}}, "empty word"),
+        ({"text": "a", "token_bias": {"\ud800": 1.0}}, "lone surrogate"),
         ({"text": "a", "token_bias": {"b": 11.0}}, "token_bias"),
         ({"text": "a", "tolerance": 3}, "tolerance"),
     ]:
-        answer = client.post("/api/v1/refine", json=wrong | {"stream": stream})
+        body = json.dumps(wrong | {"stream": stream})  # in ASCII, unlike httpx's
+        answer = client.post("/api/v1/refine", content=body, headers={"Content-Type": "application/json"})
         assert answer.status_code == 422
         assert answer.headers["content-type"] == "application/problem+json"
         assert said in answer.json()["detail"]

@@ -199,6 +199,21 @@ def test_a_key_that_is_revoked_twice_is_one_entry(application: AccessApplication
     assert len(application.accounts.ledger.audit_entries(actions=["key.revoked"])) == 1
 
 
+def test_the_audit_log_names_who_replaces_and_deletes_a_shared_lens(application: AccessApplication) -> None:
+    """Also in place of a built-in one, which everybody else then searches with."""
+    client, editor = application.client, application.as_("editor of own")
+    lens = {"name": "Same place", "query_instruction": "Ignore it."}
+    assert client.post("/api/v1/lenses", json=lens, headers=editor).status_code == 200
+    assert client.delete("/api/v1/lenses/Same%20place", headers=editor).status_code == 204
+    assert client.delete("/api/v1/lenses/Same%20place", headers=editor).status_code == 422  # the built-in one
+    entries = application.accounts.ledger.audit_entries(actions=["lens.saved", "lens.deleted"])
+    assert [(each.action, each.subject) for each in entries] == [
+        ("lens.deleted", "Same place"),
+        ("lens.saved", "Same place"),
+    ]
+    assert len({each.actor for each in entries} - {"local", ""}) == 1
+
+
 def test_what_is_refused_is_no_entry_of_the_audit_log(application: AccessApplication) -> None:
     client, editor = application.client, application.as_("editor of own")
     before = application.accounts.ledger.audit_entries()

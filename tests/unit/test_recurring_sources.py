@@ -207,6 +207,20 @@ def test_a_sitemap_that_is_cut_removes_nothing(
     assert len(uris(toy_services)) == 3
 
 
+def test_an_index_of_sitemaps_within_an_index_removes_nothing(
+    toy_services: Any, site: Site, source: Callable[..., RecurringSource]
+) -> None:
+    site.pages["/a"] = "<p>Page.</p>"
+    site.sitemap("/a", at="/one.xml")
+    site.pages["/index.xml"] = f"<sitemapindex><sitemap><loc>{site.url('/one.xml')}</loc></sitemap></sitemapindex>"
+    sitemap = source(SourceKind.SITEMAP, site.url("/index.xml"), removes=True)
+    assert again(toy_services, sitemap).items == 1
+    site.pages["/one.xml"] = f"<sitemapindex><sitemap><loc>{site.url('/two.xml')}</loc></sitemap></sitemapindex>"
+    found = again(toy_services, sitemap)
+    assert (found.removed, len(uris(toy_services))) == (0, 1)
+    assert "1 indexes within the index are left out" in str(found)
+
+
 def test_a_listing_that_fails_removes_nothing(
     toy_services: Any, site: Site, source: Callable[..., RecurringSource]
 ) -> None:

@@ -27,7 +27,7 @@ from app.collections.recurring_sources import PLACES, SourceSchedule
 from app.errors import DocumentError, InputError, SyncEndedError
 from app.types.access import OPERATOR
 from app.types.documents import utc_now
-from app.types.sources import ItemMark, RecurringSource, SourceKind, SourceOptions
+from app.types.sources import ItemMark, Listing, RecurringSource, SourceKind, SourceOptions
 from app.wiring.recurring import syncing_sources
 from ingest.recurring import syncs
 from ingest.recurring.sync_messages import ItemHead
@@ -237,6 +237,65 @@ def test_a_mail_server_that_floods_costs_the_child_alone(
         write_credentials(tmp_path, source.address)
         with pytest.raises(DocumentError, match="more than 100 MB of memory"):
             list_items(reader(SyncLimits(memory_bytes=100_000_000)), source)
+
+
+MAILBOX = {
+    b"CAPABILITY": b"* CAPABILITY IMAP4rev1\r\n",
+    b"LIST": b'* LIST () "/" INBOX\r\n',
+    b"EXAMINE": b"* 2 EXISTS\r\n* OK [UIDVALIDITY 7] valid\r\n",
+    b"UID": b"* 1 FETCH (UID 1)\r\n* 2 FETCH (UID 2)\r\n",
+}
+
+
+def mailbox(
+    answers: dict[bytes, bytes], refused: bytes | None, connection: socket.socket, ended: threading.Event
+) -> None:
+    """Two messages, except for what `answers` changes. The `refused` command gets NO."""
+    connection.sendall(b"* OK there\r\n")
+    while command := connection.recv(1 << 16).split():
+        done = b" NO [UNAVAILABLE] later\r\n" if command[1] == refused else b" OK done\r\n"
+        connection.sendall((MAILBOX | answers).get(command[1], b"") + command[0] + done)
+
+
+@pytest.fixture
+def listed(
+    reader: Callable[..., SyncingReader], tls: ssl.SSLContext, tmp_path: Path
+) -> Callable[[dict[bytes, bytes], bytes | None], Listing]:
+    def of(answers: dict[bytes, bytes], refused: bytes | None) -> Listing:
+        with answering(partial(mailbox, answers, refused), tls=tls) as server:
+            source = server.source(SourceKind.IMAP)
+            write_credentials(tmp_path, source.address)
+            with reader().open(source, {}, beat=lambda: None) as opened:
+                return opened.items()
+
+    return of
+
+
+@pytest.mark.parametrize(
+    ("answers", "refused", "reason"),
+    [
+        pytest.param({b"LIST": b""}, b"LIST", "did not list its folders", id="folders: NO"),
+        pytest.param({b"LIST": b""}, None, "did not list its folders", id="folders: none"),
+        pytest.param({b"EXAMINE": b"* OK [UIDVALIDITY 7] valid\r\n"}, None, "did not count", id="no count"),
+        pytest.param({b"UID": b""}, b"UID", "did not list the messages", id="messages: NO"),
+    ],
+)
+def test_a_mailbox_that_is_not_listed_is_not_empty(
+    listed: Callable[..., Listing], answers: dict[bytes, bytes], refused: bytes | None, reason: str
+) -> None:
+    """An empty list would remove the documents of all messages."""
+    with pytest.raises(DocumentError, match=reason):
+        listed(answers, refused)
+
+
+def test_a_mailbox_that_is_listed_in_part_loses_nothing(listed: Callable[..., Listing]) -> None:
+    whole = listed({}, None)
+    assert (len(whole.items), whole.is_whole, whole.note) == (2, True, None)
+    part = listed({b"UID": b"* 1 FETCH (UID 1)\r\n"}, None)
+    assert (len(part.items), part.is_whole) == (1, False)
+    assert "left 1 messages out" in str(part.note)
+    empty = listed({b"EXAMINE": b"* 0 EXISTS\r\n* OK [UIDVALIDITY 7] valid\r\n"}, None)
+    assert (len(empty.items), empty.is_whole) == (0, True)
 
 
 @pytest.fixture(params=["sitemap", "git", "imap", "s3"])
