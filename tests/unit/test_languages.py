@@ -88,6 +88,18 @@ def test_templates_have_no_text_beside_the_marked_ones() -> None:
     assert not found, "mark these as [[text]], then run scripts/make_texts.py"
 
 
+def test_an_attribute_has_its_text_and_its_value_in_one_message() -> None:
+    parted = re.compile(r'[a-z-]+="[^"]*(?:\]\] \{|\} \[\[)[^"]*"')
+    found = [
+        f"{path.name}: {each}"
+        for path in sorted(UI.rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        for each in parted.findall(node.value)
+    ]
+    assert not found, "other languages order words differently: write [[Undo {name}]]"
+
+
 @pytest.mark.parametrize(
     ("headers", "default", "expected"),
     [

@@ -578,6 +578,37 @@ def test_moments_are_written_as_people_do() -> None:
         assert ">01.05.24, 12:30<" in render_facets({"date": values}, {"date": values[0].value})
 
 
+def test_truth_values_are_words_of_the_page_and_stay_as_they_are_for_the_filter() -> None:
+    values = [FacetValue("true", 2), FacetValue("false", 1), FacetValue("truer", 1)]
+    answered = hit(document=HitDocument("d1", "A", "a.txt", {"answered": False, "paid": "true"}))
+    with speaking("de"):
+        facets = render_facets({"answered": values}, {})
+        page = shown(result(answered), Choices(filters={"answered": "false"}))
+    assert re.findall(r'data-value="(\w+)".+?<span dir="auto">(\w+)<', facets) == [
+        ("true", "Ja"), ("false", "Nein"), ("truer", "truer"),
+    ]  # fmt: skip
+    assert re.findall(r'data-value="(\w+)".+?</span> (\w+)</button>', page) == [("false", "Nein"), ("true", "Ja")]
+    assert "<span>answered</span> Nein <button" in page
+    assert ">Yes<" in render_facets({"answered": values}, {})
+
+
+@pytest.mark.parametrize(
+    ("language", "deleting", "restoring", "undoing"),
+    [
+        ("en", "Delete A day out", "Undo the deletion of A day out", "Undo not about a"),
+        ("de", "A day out löschen", "Löschen von A day out rückgängig machen", "nicht über a rückgängig machen"),
+    ],
+)
+def test_buttons_are_named_in_the_word_order_of_the_language(
+    language: str, deleting: str, restoring: str, undoing: str
+) -> None:
+    kept = document(title="A day out")
+    with speaking(language):
+        drawn = listed([kept, replace(kept, state=DocumentState.DELETING)]) + render_choices(Choices(exclude=("a",)))
+    named = [each["aria-label"] for each in Tags(drawn).of("button") if each.get("aria-label")]
+    assert named == [deleting, restoring, undoing]
+
+
 def test_what_further_steps_changed_is_shown_beside_each_passage() -> None:
     first, second, third = (hit(rank=rank, chunk=HitChunk(f"c{rank}", "A text.", 0, 7, None)) for rank in (1, 2, 3))
     before = result(second, replace(third, rank=5), steps=1)
