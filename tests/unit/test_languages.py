@@ -404,7 +404,7 @@ def test_what_a_document_leaves_out_is_told_in_german(name: str) -> None:
 
 def test_what_an_old_document_and_the_model_leave_out_is_told_in_german() -> None:
     notes = legacy_office._notes(
-        ["ObjectPool/_1: Could not be read: 1 parts. Embedded objects that are not read: 1."], **COUNTS
+        ["ObjectPool/_1: Could not be read: 1 part. Embedded objects that are not read: 1."], **COUNTS
     )
     _check_german(left_out(notes))
     where = "Characters 3–9, page 2: the model has no tokens for them"
