@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.search.soft_tokens import group_refinement
+from app.types.answers import Answer, AnswerKind, AnswerSentence, Passage
 from app.types.documents import (
     MAX_ATTEMPTS,
     MAX_PAUSES,
@@ -38,9 +39,11 @@ from app.types.search import (
 from app.types.upkeep import Fetch, FetchState, ReindexState, ReindexStatus
 from embedder.refinement_steps import RefinementStep
 from embedder.refinement_steps import RefinementToken as Token
+from ingest.readers.message_parts import SHOWN_HEADERS
 from ui.choices import Choices
 from ui.contract import AboutInfo, Example, PageLink
 from ui.language import speaking
+from ui.render.answer import render_answer
 from ui.render.collections import render_settings
 from ui.render.documents import (
     DocumentPage,
@@ -548,6 +551,28 @@ def test_names_of_members_lose_the_sign_that_their_reader_wrote(uri: str, sign: 
     seen = Tags(shown(result(hit(text, document=HitDocument("d1", "trip", uri, {})))))
     assert f"{sign}days/one.txt\n\nIt rained. # 5 stays.\n\n{sign}days/two.txt\n\n# Count" in seen.text
     assert ("# days" in seen.text) == bool(sign)
+
+
+@pytest.mark.parametrize("uri", ["post/keys.eml", "post/keys.emlx", "post/keys.msg", "post/all.mbox", "old.zip"])
+@pytest.mark.parametrize("header", SHOWN_HEADERS)
+def test_subjects_lose_the_sign_that_their_reader_wrote(uri: str, header: str) -> None:
+    text = f"# Keys of the cabin\n\n{header}: something\n\n# Wood\n\nIt is dry."
+    seen = Tags(shown(result(hit(text, document=HitDocument("d1", "Post", uri, {}), why=Highlight(0, 19, 0.9)))))
+    assert seen.marked == "Keys of the cabin"
+    assert "# Wood" in seen.text
+
+
+@pytest.mark.parametrize("is_sure", [True, False])
+def test_a_quoted_sentence_has_no_signs_of_its_format_and_a_written_one_stays(is_sure: bool) -> None:
+    text = "# The **starter**\n\nIt sings."
+    found = Passage(1, MARKDOWN, HitChunk("c1", text, 0, len(text), None))
+    quoted = AnswerSentence("# The **starter**", (1,), start=0, end=17)
+    answer = Answer("What?", "What?", "library", AnswerKind.EXTRACT, (found,), nearest=quoted)
+    sentences = [quoted, AnswerSentence("It has # 5.", (1,))] if is_sure else []
+    seen = Tags(render_answer(answer, sentences, is_whole=True)).text
+    assert "The starter1" in seen
+    assert "# The" not in seen
+    assert ("It has # 5." in seen) is is_sure
 
 
 @given(st.text(alphabet="ab *_`#[]()>!\n", max_size=60))
