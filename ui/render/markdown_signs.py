@@ -1,4 +1,4 @@
-"""Finds Markdown syntax in a passage to hide it: `**`, `#`, link addresses; and `#` before subjects and member names."""
+"""Finds Markdown syntax in a passage to hide it: `**`, `#`, link addresses; `#` before subjects and member names."""
 
 from __future__ import annotations
 
