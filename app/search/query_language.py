@@ -58,7 +58,8 @@ _WORDS = {
     ),
     "Portuguese": _Words(
         "quem quantos quantas",
-        "o os um uma de e é que em por para com não se como quando onde meu minha do da dos das no na mais foi está ao qual quais quanto quanta isso",
+        "o os um uma de e é que em por para com não se como quando onde meu minha do da dos das no na mais foi está ao "
+        "qual quais quanto quanta isso",
     ),
     "Dutch": _Words(
         "waarom wanneer hoeveel waarmee waarheen",
