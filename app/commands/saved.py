@@ -82,14 +82,15 @@ def run_saved(name: Name, form: Form = None, as_json: AsJson = False, local: Loc
     """
     with _opened() as searches:
         request = searches.find(name).request
+    question = SearchQuestion.model_validate(request)
     form, settings = chosen_form(form, as_json), load_settings()
     service = find_service(settings, local=local)
     if service is not None:
-        print_result(RESULT.validate_json(service.post("/api/v1/search", request)), form)
+        print_result(RESULT.validate_json(service.post("/api/v1/search", request)), form, question.filters)
         return
-    question = SearchQuestion.model_validate(request)
     with open_services(settings) as services:
-        print_result(services.search.search(request_of(dict(question), services.catalog)), form)
+        found = services.search.search(request_of(dict(question), services.catalog))
+        print_result(found, form, question.filters)
 
 
 @saved.command("rename")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from typing import Annotated, Any, get_origin
 
@@ -105,11 +105,13 @@ def search(
     if service is not None:
         written["collection"] = chosen_collection(written["collection"], service)
         request = {name: value for name, value in written.items() if value is not None}
-        print_result(RESULT.validate_json(service.post("/api/v1/search", request)), form)
+        result = RESULT.validate_json(service.post("/api/v1/search", request))
+        print_result(result, form, written["filters"])
         return
     with open_services(settings, needs_model=True) as services:
         written["collection"] = chosen_collection(written["collection"], services.catalog)
-        print_result(services.search.search(request_of(written, services.catalog)), form)
+        result = services.search.search(request_of(written, services.catalog))
+        print_result(result, form, written["filters"])
 
 
 def read_options(options: dict[str, Any]) -> dict[str, Any]:
@@ -130,7 +132,8 @@ def chosen_form(form: Format | None, as_json: bool) -> Format | None:
     return Format.JSON if as_json else form
 
 
-def print_result(result: SearchResult, form: Format | None) -> None:
+def print_result(result: SearchResult, form: Format | None, filters: Mapping[str, str]) -> None:
+    """`filters` are those of the request."""
     match form:
         case Format.JSON:
             typer.echo(terminal.json_of(SearchAnswer.model_validate(result)))
@@ -139,7 +142,7 @@ def print_result(result: SearchResult, form: Format | None) -> None:
         case Format.MARKDOWN:
             typer.echo(search_markdown(result), nl=False)
         case _:
-            terminal.print_search(result)
+            terminal.print_search(result, filters)
 
 
 def parse_filters(filters: list[str]) -> dict[str, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -18,7 +18,7 @@ from app.errors import ConflictError
 from app.search.soft_tokens import CONVERGENCE_TOLERANCE, converged_step, group_refinement
 from app.types.documents import ChunkKind
 from app.types.printable import printable
-from app.types.search import ALL_COLLECTIONS, Exclusion, ExclusionEffect, Hit, Match, SearchResult
+from app.types.search import ALL_COLLECTIONS, Exclusion, ExclusionEffect, Hit, Match, SearchMode, SearchResult
 from app.types.uris import shown_address
 from app.types.values import ValueScope, ValueSummary
 from embedder.refinement_steps import RefinementStep
@@ -69,10 +69,11 @@ def json_of(value: object, *, indent: int | None = 2) -> str:
     return TypeAdapter(type(value)).dump_json(value, indent=indent).decode()
 
 
-def print_search(result: SearchResult) -> None:
+def print_search(result: SearchResult, filters: Mapping[str, str]) -> None:
+    """`filters` are those of the request."""
     stdout.print(_heading(result))
     if not result.hits:
-        stdout.print(Text(f"Nothing found. Is the collection {result.collection!r} filled? `gircse documents list`."))
+        stdout.print(Text(_nothing_found(result, filters)))
     if result.values is not None:
         stdout.print(_value_counts(result.values))
     if result.match is Match.WEAK and not result.instruction:
@@ -89,6 +90,15 @@ def print_search(result: SearchResult) -> None:
         stdout.print(refinement_table(result.refinement))
     spent = "  ".join(f"{stage} {ms:.0f} ms" for stage, ms in result.timings_ms.items())
     stdout.print(Text(spent, style="dim"))
+
+
+def _nothing_found(result: SearchResult, filters: Mapping[str, str]) -> str:
+    if filters:
+        named = printable(", ".join(f"{key}={value}" for key, value in filters.items()))
+        return f"Nothing found. No passage matches all filters: {named}. Fewer filters find more."
+    if result.mode is SearchMode.SPARSE:
+        return f"Nothing found. No passage contains these words. Find other wordings with --mode {SearchMode.HYBRID}."
+    return f"Nothing found. Is the collection {result.collection!r} filled? `gircse documents list`."
 
 
 def print_refinement(embedding: Refinement) -> None:

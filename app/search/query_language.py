@@ -35,35 +35,36 @@ class _Words(NamedTuple):
 _WORDS = {
     "German": _Words(
         "wer wem wessen wie wann warum welche welcher welchem welchen welches wohin woher wovon wodurch womit wozu "
-        "wofür worin wieso weshalb",
+        "wofür worin wieso weshalb wieviel wieviele",
         "der das und ist nicht wenn ein eine einen einem einer für mit auf dem den zu von wird werden wurde habe hat "
         "haben ich wir sie mein meine meinen sich auch aus bei nach über oder wo kann können muss soll sind im zum zur "
         "als durch gibt noch schon mehr keine kein vom bis unter zwischen wen viele vielen hatte hatten waren wurden "
         "gegen seit ohne ab heißt diese dieser dieses",
     ),
     "French": _Words(
-        "quelle quels quelles",
+        "quelle quels quelles combien pourquoi lequel laquelle lesquels lesquelles",
         "à quoi pour moi le la les un une du de et est que qui dans pas ne sont avec sur au aux ce cette ces je nous "
-        "vous il elle ont mon ma mes comment pourquoi quand quel où par été être faire d l qu",
+        "vous il elle ont mon ma mes comment quand quel où par été être faire d l qu",
     ),
     "Spanish": _Words(
-        "qué quién quiénes cuál cuándo cuánto cuántos dónde cómo",
+        "qué quién quiénes cuál cuándo cuánto cuánta cuántos cuántas cuáles adónde dónde cómo",
         "el la los las un una de y es que en por para con no se mi mis su sus lo al del está están son fue como más "
         "pero sobre",
     ),
     "Italian": _Words(
-        "perché",
+        "perché quanti quante",
         "il lo la gli le un una di e è che in per con non si come quando dove mio mia del della dei delle sono nel "
-        "nella più anche quale",
+        "nella più anche quale quali quanto quanta questo questa",
     ),
     "Portuguese": _Words(
-        "",
-        "o os um uma de e é que em por para com não se como quando onde meu minha do da dos das no na mais foi está ao",
+        "quem quantos quantas",
+        "o os um uma de e é que em por para com não se como quando onde meu minha do da dos das no na mais foi está ao "
+        "qual quais quanto quanta isso",
     ),
     "Dutch": _Words(
-        "waarom wanneer",
+        "waarom wanneer hoeveel waarmee waarheen",
         "de het een en is niet hoe wat waar voor met op van te zijn wordt ik wij mijn deze dit maar ook naar bij of "
-        "als aan",
+        "als aan welke heeft",
     ),
 }
 _FUNCTION_WORDS = {

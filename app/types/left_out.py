@@ -23,6 +23,7 @@ def left_out(metadata: Mapping[str, str | int | float | bool]) -> list[str]:
 
 
 def _part_notes(count: str | float | bool, kind: str) -> str:
+    kind = kind.removesuffix("s") if count == 1 else kind
     return f"Could not be read: {count} {kind}."
 
 

@@ -4,6 +4,7 @@ translate each of them."""
 from __future__ import annotations
 
 COUNTED = ("attachments", "files", "lines", "messages", "parts", "passages", "results")  # what is left out
+COUNTED_ONCE = tuple(each.removesuffix("s") for each in COUNTED)
 PLACES = ("Attachment", "Cell", "Characters", "Line", "Message", "Row", "page")  # a number follows
 
 KINDS = (
@@ -20,8 +21,8 @@ KINDS = (
         "calendar",
         "address book",
     ),
-    *("XPS document", "iWork document", "property list"),
     "This JSON",
     *COUNTED,
+    *COUNTED_ONCE,
     *PLACES,
 )

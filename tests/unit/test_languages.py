@@ -88,6 +88,18 @@ def test_templates_have_no_text_beside_the_marked_ones() -> None:
     assert not found, "mark these as [[text]], then run scripts/make_texts.py"
 
 
+def test_an_attribute_has_its_text_and_its_value_in_one_message() -> None:
+    parted = re.compile(r'[a-z-]+="[^"]*(?:\]\] \{|\} \[\[)[^"]*"')
+    found = [
+        f"{path.name}: {each}"
+        for path in sorted(UI.rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        for each in parted.findall(node.value)
+    ]
+    assert not found, "other languages order words differently: write [[Undo {name}]]"
+
+
 @pytest.mark.parametrize(
     ("headers", "default", "expected"),
     [
@@ -392,7 +404,7 @@ def test_what_a_document_leaves_out_is_told_in_german(name: str) -> None:
 
 def test_what_an_old_document_and_the_model_leave_out_is_told_in_german() -> None:
     notes = legacy_office._notes(
-        ["ObjectPool/_1: Could not be read: 1 parts. Embedded objects that are not read: 1."], **COUNTS
+        ["ObjectPool/_1: Could not be read: 1 part. Embedded objects that are not read: 1."], **COUNTS
     )
     _check_german(left_out(notes))
     where = "Characters 3–9, page 2: the model has no tokens for them"

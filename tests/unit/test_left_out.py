@@ -65,14 +65,14 @@ def add(services: Any, client: TestClient, name: str, data: bytes) -> dict[str, 
 @pytest.mark.parametrize(
     ("name", "data", "said"),
     [
-        ("a.jsonl", b'{"a": 1}\nbad\n{"a": 3}\n', ["Could not be read: 1 lines.", "Line 2: "]),
+        ("a.jsonl", b'{"a": 1}\nbad\n{"a": 3}\n', ["Could not be read: 1 line.", "Line 2: "]),
         (
             "a.zip",
             zip_of({"a.txt": "x", "b.exe": b"MZ\x90" + bytes(9)}),
-            ["Could not be read: 1 files.", "b.exe: "],
+            ["Could not be read: 1 file.", "b.exe: "],
         ),
-        ("b.zip", zip_of({"a.jsonl": b'{"a": 1}\nbad\n'}), ["Could not be read: 1 parts.", "a.jsonl: ", "Line 2: "]),
-        ("a.ipynb", json.dumps({"cells": [LONG]}).encode(), ["Could not be read: 1 results.", "Cell 1: "]),
+        ("b.zip", zip_of({"a.jsonl": b'{"a": 1}\nbad\n'}), ["Could not be read: 1 part.", "a.jsonl: ", "Line 2: "]),
+        ("a.ipynb", json.dumps({"cells": [LONG]}).encode(), ["Could not be read: 1 result.", "Cell 1: "]),
         (
             "a.txt",
             f"{PROSE}\n\n{UNKNOWN}\n\n{PROSE}".encode(),

@@ -243,3 +243,21 @@ def test_the_language_is_detected_once_per_search(
 def test_asking_words_are_function_words() -> None:
     for question in ("wer kommt", "quelles îles", "quién llama", "perché piove", "waarom regent"):
         assert other_language(question), question
+
+
+@pytest.mark.parametrize(
+    ("language", "query"),
+    [
+        ("German", "Wieviel kostet die Miete?"),
+        ("French", "Combien coûte le loyer ?"),
+        ("French", "Lequel est le plus cher ?"),
+        ("Spanish", "¿Cuántas páginas tiene?"),
+        ("Italian", "Quante pagine ha la casa?"),
+        ("Portuguese", "Quanto custa o aluguel?"),
+        ("Portuguese", "quem escreveu isso"),
+        ("Dutch", "Hoeveel kost de huur?"),
+        ("Dutch", "Wie heeft dit geschreven?"),
+    ],
+)
+def test_a_question_word_tells_the_language_and_not_a_related_one(language: str, query: str) -> None:
+    assert other_language(query) == language

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.search.soft_tokens import group_refinement
+from app.types.answers import Answer, AnswerKind, AnswerSentence, Passage
 from app.types.documents import (
     MAX_ATTEMPTS,
     MAX_PAUSES,
@@ -38,9 +39,11 @@ from app.types.search import (
 from app.types.upkeep import Fetch, FetchState, ReindexState, ReindexStatus
 from embedder.refinement_steps import RefinementStep
 from embedder.refinement_steps import RefinementToken as Token
+from ingest.readers.message_parts import SHOWN_HEADERS
 from ui.choices import Choices
 from ui.contract import AboutInfo, Example, PageLink
 from ui.language import speaking
+from ui.render.answer import render_answer
 from ui.render.collections import render_settings
 from ui.render.documents import (
     DocumentPage,
@@ -550,6 +553,28 @@ def test_names_of_members_lose_the_sign_that_their_reader_wrote(uri: str, sign: 
     assert ("# days" in seen.text) == bool(sign)
 
 
+@pytest.mark.parametrize("uri", ["post/keys.eml", "post/keys.emlx", "post/keys.msg", "post/all.mbox", "old.zip"])
+@pytest.mark.parametrize("header", SHOWN_HEADERS)
+def test_subjects_lose_the_sign_that_their_reader_wrote(uri: str, header: str) -> None:
+    text = f"# Keys of the cabin\n\n{header}: something\n\n# Wood\n\nIt is dry."
+    seen = Tags(shown(result(hit(text, document=HitDocument("d1", "Post", uri, {}), why=Highlight(0, 19, 0.9)))))
+    assert seen.marked == "Keys of the cabin"
+    assert "# Wood" in seen.text
+
+
+@pytest.mark.parametrize("is_sure", [True, False])
+def test_a_quoted_sentence_has_no_signs_of_its_format_and_a_written_one_stays(is_sure: bool) -> None:
+    text = "# The **starter**\n\nIt sings."
+    found = Passage(1, MARKDOWN, HitChunk("c1", text, 0, len(text), None))
+    quoted = AnswerSentence("# The **starter**", (1,), start=0, end=17)
+    answer = Answer("What?", "What?", "library", AnswerKind.EXTRACT, (found,), nearest=quoted)
+    sentences = [quoted, AnswerSentence("It has # 5.", (1,))] if is_sure else []
+    seen = Tags(render_answer(answer, sentences, is_whole=True)).text
+    assert "The starter1" in seen
+    assert "# The" not in seen
+    assert ("It has # 5." in seen) is is_sure
+
+
 @given(st.text(alphabet="ab *_`#[]()>!\n", max_size=60))
 def test_signs_are_parts_of_a_text_in_their_order(text: str) -> None:
     at = 0
@@ -576,6 +601,37 @@ def test_moments_are_written_as_people_do() -> None:
     assert ">2024-02-31T00:00:00<" in drawn  # there is none
     with speaking("de"):
         assert ">01.05.24, 12:30<" in render_facets({"date": values}, {"date": values[0].value})
+
+
+def test_truth_values_are_words_of_the_page_and_stay_as_they_are_for_the_filter() -> None:
+    values = [FacetValue("true", 2), FacetValue("false", 1), FacetValue("truer", 1)]
+    answered = hit(document=HitDocument("d1", "A", "a.txt", {"answered": False, "paid": "true"}))
+    with speaking("de"):
+        facets = render_facets({"answered": values}, {})
+        page = shown(result(answered), Choices(filters={"answered": "false"}))
+    assert re.findall(r'data-value="(\w+)".+?<span dir="auto">(\w+)<', facets) == [
+        ("true", "Ja"), ("false", "Nein"), ("truer", "truer"),
+    ]  # fmt: skip
+    assert re.findall(r'data-value="(\w+)".+?</span> (\w+)</button>', page) == [("false", "Nein"), ("true", "Ja")]
+    assert "<span>answered</span> Nein <button" in page
+    assert ">Yes<" in render_facets({"answered": values}, {})
+
+
+@pytest.mark.parametrize(
+    ("language", "deleting", "restoring", "undoing"),
+    [
+        ("en", "Delete A day out", "Undo the deletion of A day out", "Undo not about a"),
+        ("de", "A day out löschen", "Löschen von A day out rückgängig machen", "nicht über a rückgängig machen"),
+    ],
+)
+def test_buttons_are_named_in_the_word_order_of_the_language(
+    language: str, deleting: str, restoring: str, undoing: str
+) -> None:
+    kept = document(title="A day out")
+    with speaking(language):
+        drawn = listed([kept, replace(kept, state=DocumentState.DELETING)]) + render_choices(Choices(exclude=("a",)))
+    named = [each["aria-label"] for each in Tags(drawn).of("button") if each.get("aria-label")]
+    assert named == [deleting, restoring, undoing]
 
 
 def test_what_further_steps_changed_is_shown_beside_each_passage() -> None:

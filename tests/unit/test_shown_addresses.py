@@ -55,5 +55,5 @@ def test_a_terminal_gets_readable_addresses_without_its_commands() -> None:
 def test_a_search_prints_readable_addresses(capsys: pytest.CaptureFixture[str]) -> None:
     document = HitDocument("d", "Köln", f"{SITE}/wiki/K%C3%B6ln", {})
     hit = Hit(1, 0.5, document, HitChunk("c", "On the Rhine.", 0, 13, None), None)
-    print_search(SearchResult("a city", "", 0, "library", (hit,), (), {}))
+    print_search(SearchResult("a city", "", 0, "library", (hit,), (), {}), {})
     assert f"{SITE}/wiki/Köln" in "".join(capsys.readouterr().out.split())

@@ -92,7 +92,7 @@ def test_what_embedded_files_leave_out_is_told(host: str) -> None:
     found = read(hosts("a.docx", docx_with("b.bin", b"no file"))[host], host)
     assert found.text.endswith("Before")
     assert found.metadata["skipped_parts"] == 1
-    assert "a.docx: Could not be read: 1 parts." in str(found.metadata["skipped"])
+    assert "a.docx: Could not be read: 1 part." in str(found.metadata["skipped"])
     assert "An embedded file is not read" in str(found.metadata["skipped"])
 
 

@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 from app.cli import app
 from app.commands import documents, jobs, terminal
 from app.commands.repair import repair_differences
-from app.types.search import SearchResult
+from app.types.search import SearchMode, SearchResult
 from embedder.refinement import Refinement
 
 IDS = [str(uuid.UUID(int=number * 10**30)) for number in range(1, 4)]
@@ -58,11 +58,26 @@ def test_control_characters_of_documents_are_not_printed(capsys: pytest.CaptureF
 def test_what_an_instruction_left_of_a_query_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     for read_text in ("the \x1bcello", ""):
         terminal.print_refinement(Refinement("a train, the cello", "Which one?", np.ones(2), read_text=read_text))
-        terminal.print_search(SearchResult("a", "Which one?", 0, "b", (), (), {}, read_text=read_text))
+        terminal.print_search(SearchResult("a", "Which one?", 0, "b", (), (), {}, read_text=read_text), {})
         out = capsys.readouterr().out
         assert out.count("the instruction concerns only this part of the query: the ") == (2 if read_text else 0)
         assert "refinement tokens" not in out
         assert "\x1b" not in out
+
+
+@pytest.mark.parametrize(
+    ("filters", "mode", "told"),
+    [
+        ({"paid": "\x1bno", "year": "2026"}, "sparse", "matches all filters: paid=�no, year=2026."),
+        ({}, "sparse", "No passage contains these words. Find other wordings with --mode hybrid."),
+        ({}, "hybrid", "Is the collection 'b' filled?"),
+    ],
+)
+def test_an_empty_result_says_why(
+    filters: dict[str, str], mode: str, told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    terminal.print_search(SearchResult("a", "", 0, "b", (), (), {}, mode=SearchMode(mode)), filters)
+    assert told in " ".join(capsys.readouterr().out.split())
 
 
 # Commands that do something and report it in a sentence, run until stopped, write a file, or print JSON or CSV anyway.

@@ -10,6 +10,7 @@ from markupsafe import Markup
 from app.types.answers import NO_ANSWER, Answer, AnswerKind, AnswerSentence, Passage, Turn
 from ui.core_messages import translate_message
 from ui.language import _, html
+from ui.render.snippets import without_signs
 from ui.render.text import clean, join, name_of, shorten
 
 _LONGEST_SENTENCE = 2_000
@@ -54,7 +55,7 @@ def _render_refusal(answer: Answer, passages: dict[int, Passage]) -> Markup:
     if answer.nearest is None:
         return html("[[No passage answers this.]]")
     return html("[[No passage answers this.]] [[The nearest sentence:]] <q>{text}</q>{cited}").format(
-        text=shorten(answer.nearest.text, _LONGEST_SENTENCE),
+        text=_shown_text(answer.nearest, passages),
         cited=join(_render_citation(passages[number], answer.nearest) for number in answer.nearest.citations),
     )
 
@@ -75,7 +76,7 @@ def _render_turns(turns: Sequence[Turn]) -> Markup:
 
 
 def _render_sentence(sentence: AnswerSentence, passages: dict[int, Passage]) -> Markup:
-    text = shorten(sentence.text, _LONGEST_SENTENCE)
+    text = _shown_text(sentence, passages)
     cited = join(_render_citation(passages[number], sentence) for number in sentence.citations if number in passages)
     if sentence.is_supported:
         return Markup("<span>{}</span>{} ").format(text, cited)
@@ -83,6 +84,14 @@ def _render_sentence(sentence: AnswerSentence, passages: dict[int, Passage]) -> 
         '<span class="unsupported">{}</span>{}<span class="doubt" title="[[The cited passages do not seem to '
         'support this.]]">[[no support found]]</span> '
     ).format(text, cited)
+
+
+def _shown_text(sentence: AnswerSentence, passages: dict[int, Passage]) -> str:
+    text = sentence.text
+    if sentence.start is not None and sentence.end is not None:
+        passage = passages[sentence.citations[0]]
+        text = without_signs(passage.chunk.text, sentence.start, sentence.end, uri=passage.document.uri)
+    return shorten(text, _LONGEST_SENTENCE)
 
 
 def _render_citation(passage: Passage, sentence: AnswerSentence | None = None) -> Markup:

@@ -220,15 +220,21 @@ def _render_buttons(document: Document, job: Job | None, title: str) -> Markup:
     buttons = []
     is_ingestion = job is not None and job.kind is JobKind.INGEST
     if document.state is DocumentState.FAILED and job is not None and job.can_succeed_again:
-        buttons.append(_button("retry", _("Retry"), of=title, document=document.id))
+        buttons.append(_button("retry", _("Retry"), spoken=_("Retry {name}").format(name=title), document=document.id))
     if document.state is DocumentState.QUEUED and is_ingestion:
-        buttons.append(_button("cancel", _("Cancel"), of=title, document=document.id))
+        buttons.append(
+            _button("cancel", _("Cancel"), spoken=_("Cancel {name}").format(name=title), document=document.id)
+        )
     if document.state is DocumentState.DELETING:
         buttons.append(
-            _button("restore", _("Undo"), of=_("deletion of {title}").format(title=title), documents=document.id)
+            _button(
+                "restore", _("Undo"), spoken=_("Undo the deletion of {name}").format(name=title), documents=document.id
+            )
         )
     else:
-        buttons.append(_button("delete", _("Delete"), of=title, documents=document.id))
+        buttons.append(
+            _button("delete", _("Delete"), spoken=_("Delete {name}").format(name=title), documents=document.id)
+        )
     return join(buttons)
 
 
@@ -260,8 +266,8 @@ def _render_fetch(fetch: Fetch) -> Markup:
     has_failed = fetch.state is FetchState.FAILED
     url = shorten(shown_address(fetch.url), 200)
     buttons = (
-        _button("retry-url", _("Retry"), of=url, url=fetch.url)
-        + _button("forget-url", _("Dismiss"), of=url, url=fetch.url)
+        _button("retry-url", _("Retry"), spoken=_("Retry {name}").format(name=url), url=fetch.url)
+        + _button("forget-url", _("Dismiss"), spoken=_("Dismiss {name}").format(name=url), url=fetch.url)
         if has_failed
         else ""
     )
@@ -281,13 +287,15 @@ def _render_fetch(fetch: Fetch) -> Markup:
     )
 
 
-def _button(action: str, label: str, *, of: str = "", document: str = "", documents: str = "", url: str = "") -> Markup:
-    """`of` distinguishes buttons with equal labels for screen readers."""
+def _button(
+    action: str, label: str, *, spoken: str = "", document: str = "", documents: str = "", url: str = ""
+) -> Markup:
+    """`spoken` is the name for screen readers. It tells buttons with equal labels apart."""
     given = (
         (Markup(' data-document="{}"'), clean(document)),
         (Markup(' data-documents="{}"'), clean(documents)),
         (Markup(' data-url="{}"'), clean(url)),
-        (Markup(' aria-label="{}"'), f"{label} {of}" if of else ""),
+        (Markup(' aria-label="{}"'), spoken),
     )
     return Markup(
         '<button type="button" class="plain-button{}" data-event="act" data-action="{}"{}>{}</button>'

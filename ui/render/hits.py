@@ -141,8 +141,8 @@ def _detected(found: Exclusion) -> Markup:
 def _chip(kind: str, shown: str, action: str, subject: str) -> Markup:
     return html(
         '<li dir="auto"><span>{kind}</span> {shown} <button type="button" data-event="choose" '
-        'data-action="{action}" data-subject="{subject}" aria-label="[[Undo]] {kind} '
-        '{shown}">×</button></li>'
+        'data-action="{action}" data-subject="{subject}" aria-label="[[Undo {kind} '
+        '{shown}]]">×</button></li>'
     ).format(kind=shorten(kind, 30), shown=shorten(shown, 60), action=action, subject=clean(subject))
 
 

@@ -24,7 +24,7 @@ def render_value_counts(values: ValueSummary | None, chosen: str, *, side: str =
     if values is None:
         return Markup("")
     return html(
-        '<section class="values" aria-label="{label}"><p title="{of} [[by '
+        '<section class="values" aria-label="{label}"><p title="[[{of} by '
         'value]]">{own}</p><ul id="{list}" class="{open}">{counts}</ul><button type="button" '
         'class="plain-button" data-toggle="{list}" aria-expanded="{expanded}" '
         'aria-controls="{list}" title="[[Every value; {of}]]">[[All]] '

@@ -1,4 +1,4 @@
-"""Finds Markdown syntax in a passage to hide it: `**`, `#`, link addresses; and `#` before the names of members."""
+"""Finds Markdown syntax in a passage to hide it: `**`, `#`, link addresses; `#` before subjects and member names."""
 
 from __future__ import annotations
 
@@ -6,9 +6,13 @@ import re
 from collections.abc import Iterator
 
 _SUFFIXES = (".md", ".markdown", ".mdown", ".mkd")
-# Their readers put "# " before the name of each member or attachment. A line without a suffix may be a comment.
-_CONTAINERS = (".zip", ".tar", ".tgz", ".tar.gz", ".tar.bz2", ".tar.xz", ".tbz2", ".txz", ".eml", ".msg", ".mbox")
-_MEMBER = re.compile(r"(?:\A|(?<=\n\n))# (?=[^\n]*[^\s.]\.\w{1,8}(?:\n\n|\Z))")
+# Their readers put "# " before the name of each member or attachment, and before the subject of a message, which its
+# headers follow. Any other line may be a comment.
+_MESSAGES = (".eml", ".emlx", ".msg", ".mbox")
+_CONTAINERS = (".zip", ".tar", ".tgz", ".tar.gz", ".tar.bz2", ".tar.xz", ".tbz2", ".txz", *_MESSAGES)
+_MEMBER = re.compile(
+    r"(?:\A|(?<=\n\n))# (?=[^\n]*[^\s.]\.\w{1,8}(?:\n\n|\Z)|[^\n]+\n\n(?:From|Reply-To|To|Cc|Bcc|Date): )"
+)
 _FENCED = re.compile(r"^[ \t]*(```|~~~)[^\n]*\n(.*?)(?:^[ \t]*\1[ \t]*$\n?|\Z)", re.MULTILINE | re.DOTALL)
 _SIGNS = re.compile(
     r"(?P<code>(?P<ticks>`+)(?P<inner>[^`\n]+)(?P=ticks))"

@@ -57,10 +57,16 @@ def _render(search: KeptSearch) -> Markup:
     buttons = (
         (Markup("") if search.standing else render_watch_button(search.id, title))
         + _render_renaming(search, title)
-        + _button("delete", _("Delete"), of=title, search=search.id, confirm=_confirm_deletion(search, title))
+        + _button(
+            "delete",
+            _("Delete"),
+            spoken=_("Delete {name}").format(name=title),
+            search=search.id,
+            confirm=_confirm_deletion(search, title),
+        )
         if search.name
-        else _button("save", _("Save"), of=title, search=search.id)
-        + _button("forget", _("Remove"), of=title, search=search.id)
+        else _button("save", _("Save"), spoken=_("Save {name}").format(name=title), search=search.id)
+        + _button("forget", _("Remove"), spoken=_("Remove {name}").format(name=title), search=search.id)
     )
     return html(
         '<li><div><a href="{address}" dir="auto" data-walk>{title}</a>{query}<span '
@@ -92,7 +98,7 @@ def _render_renaming(search: KeptSearch, title: str) -> Markup:
         name=clean(search.name),
         most=MAX_SEARCH_NAME_CHARACTERS,
         field=_("New name of {name}").format(name=title),
-        save=_button("rename", _("Save"), of=_("the new name of {name}").format(name=title), search=search.id),
+        save=_button("rename", _("Save"), spoken=_("Save the new name of {name}").format(name=title), search=search.id),
     )
 
 
@@ -102,7 +108,7 @@ def _confirm_deletion(search: KeptSearch, title: str) -> str:
     return _("Delete the saved search “{name}”?").format(name=title)
 
 
-def _button(action: str, label: str, *, of: str = "", search: str = "", confirm: str = "") -> Markup:
+def _button(action: str, label: str, *, spoken: str = "", search: str = "", confirm: str = "") -> Markup:
     return Markup(
         '<button type="button" class="plain-button{}" data-event="act" data-action="{}" data-subject="{}"{}{}>{}'
         "</button>"
@@ -111,6 +117,6 @@ def _button(action: str, label: str, *, of: str = "", search: str = "", confirm:
         action,
         clean(search),
         Markup(' data-confirm="{}"').format(confirm) if confirm else "",
-        Markup(' aria-label="{}"').format(f"{label} {of}") if of else "",
+        Markup(' aria-label="{}"').format(spoken) if spoken else "",
         label,
     )

@@ -34,7 +34,7 @@ def render_score(hit: Hit, mode: SearchMode) -> Markup:
     """The grade, and on a click the numbers behind it. Without a grade: the score."""
     shown = number(hit.score, 1 if mode is SearchMode.SPARSE else 3)
     legs = join(
-        html('<li title="[[Rank and score by]] {name}">{name} <b>{rank}</b> <span>{score}</span></li>').format(
+        html('<li title="[[Rank and score by {name}]]">{name} <b>{rank}</b> <span>{score}</span></li>').format(
             name=_(_LEGS[leg.leg]), rank=f"#{leg.rank}", score=number(leg.score, 2)
         )
         for leg in hit.legs

@@ -57,6 +57,11 @@ def render_marked(text: str, first: int, start: int, end: int, last: int, *, uri
     return Markup("{}<mark>{}</mark>{}").format(clean(before), clean(marked), clean(after))
 
 
+def without_signs(text: str, start: int, end: int, *, uri: str) -> str:
+    """text[start:end] without the syntax that the format of the document `uri` has."""
+    return _between(text, start, end, tuple(hidden_spans(text, uri)))
+
+
 def _between(text: str, start: int, end: int, signs: Sequence[tuple[int, int]]) -> str:
     kept, at = [], start
     for begin, stop in signs:

@@ -96,7 +96,7 @@ def _source(source: RecurringSource) -> Markup:
         run=_("Sync now: {name}").format(name=name),
         busy=Markup(" disabled") if source.is_running else "",
         confirm=_("Stop syncing {name}? Its documents are kept.").format(name=name),
-        delete=_("Delete: {name}").format(name=name),
+        delete=_("Delete {name}").format(name=name),
     )
 
 

@@ -38,6 +38,7 @@ _KEYS = {
     "skipped_passages": later("skipped passages"),
     "skipped_parts": later("skipped parts"),
 }
+_TRUTH = {"true": later("Yes"), "false": later("No")}
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
 
 
@@ -57,8 +58,11 @@ def shown_key(key: str, max_chars: int) -> str:
 
 
 def shown_value(value: object) -> str:
-    """Formats a metadata value: timestamps as local date and minute, all else unchanged."""
-    text = str(value)
+    """Formats a metadata value: timestamps as local date and minute, truth values as Yes and No, all else
+    unchanged."""
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    if text in _TRUTH:
+        return _(_TRUTH[text])
     if _MOMENT.fullmatch(text):
         with suppress(ValueError):  # the 31st of February
             return moment(datetime.fromisoformat(text))

@@ -143,7 +143,7 @@ def _step_range(group: RefinementGroup) -> str:
 def _render_token(token: GroupToken, heaviest: float, bias: Mapping[str, float] | None, key: str) -> Markup:
     share = min(1.0, token.weight / heaviest) if heaviest > 0 else 0.0
     size = 1 if token.is_stop_word else 1 + round(share**0.5 * (TOKEN_SIZES - 1))
-    return html('<li class="token size-{}{}{}" dir="auto" title="[[summed probability]] {}">{}</li>').format(
+    return html('<li class="token size-{}{}{}" dir="auto" title="[[summed probability {}]]">{}</li>').format(
         size,
         " is-stop" if token.is_stop_word else "",
         " is-boosted" if bias and bias.get(token.token, 0) > 0 else "",
@@ -157,10 +157,10 @@ def _render_menu(word: str, key: str) -> Markup:
     return html(
         '<button type="button" class="word" popovertarget="token-{key}">{shown}</button><span '
         'class="menu token-menu" id="token-{key}" popover><button type="button" class="plain-button" '
-        'data-event="choose" data-action="boost" data-subject="{word}" aria-label="[[More]] '
-        '{shown}">[[More]]</button> <button type="button" class="plain-button" data-event="choose" '
-        'data-action="suppress" data-subject="{word}" aria-label="[[Less]] '
-        '{shown}">[[Less]]</button></span>'
+        'data-event="choose" data-action="boost" data-subject="{word}" aria-label="[[More '
+        '{shown}]]">[[More]]</button> <button type="button" class="plain-button" data-event="choose" '
+        'data-action="suppress" data-subject="{word}" aria-label="[[Less '
+        '{shown}]]">[[Less]]</button></span>'
     ).format(shown=shorten(word, 40), word=clean(word), key=key)
 
 
