@@ -10,7 +10,6 @@ import socket
 import ssl
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
 from urllib.parse import quote, unquote, urlsplit
 
 from app.errors import DocumentError, InputError, VanishedError
@@ -96,7 +95,8 @@ class _Mailbox:
     def items(self) -> Listing:
         messages: list[tuple[int, str]] = []
         lacking = 0
-        for folder in self._folders():
+        folders, unread = self._folders()
+        for folder in folders:
             self._beat()
             validity, count = self._select(folder)
             if count:
@@ -111,6 +111,8 @@ class _Mailbox:
             notes.append(f"It has {len(messages):,} messages; only the newest {MAX_LISTED_ITEMS:,} are synced.")
         if lacking:
             notes.append(f"The mail server left {lacking:,} messages out of its lists, so nothing was removed.")
+        if unread:
+            notes.append(f"The names of {unread:,} folders could not be read, so nothing was removed.")
         return Listing({address: _MARK for _, address in kept}, is_whole=not notes, note=" ".join(notes) or None)
 
     def fetch(self, address: str, mark: ItemMark) -> Fetched | None:
@@ -136,14 +138,17 @@ class _Mailbox:
         name = f"{folder} {parts['uid']}"
         return Fetched(Source(name=name, uri=address, media_type="message/rfc822", data=data), _MARK)
 
-    def _folders(self) -> list[str]:
+    def _folders(self) -> tuple[list[str], int]:
+        """The wanted folders, and the number of lines of the list that could not be read."""
         patterns = self._source.options.patterns or (_INBOX,)
         wanted = path_patterns(patterns)
         kind, listed = self._connection.list()
         if kind != "OK" or listed == [None]:  # every mailbox has an INBOX
             raise DocumentError("The mail server did not list its folders. Try again later.")
-        names = (_folder_of(line) for line in listed)
-        return sorted({name for name in names if name is not None and wanted.match_file(name)})
+        # Behind a name that was sent as a literal, imaplib lists the empty end of its line.
+        lines = [_LISTED.fullmatch(_joined(line)) for line in listed if line]
+        names = (_folder_of(line) for line in lines if line is not None)
+        return sorted({name for name in names if name is not None and wanted.match_file(name)}), lines.count(None)
 
     def _select(self, folder: str) -> tuple[str, int]:
         quoted = encoded_folder(folder).replace("\\", "\\\\").replace('"', '\\"')
@@ -177,14 +182,16 @@ def item_prefix(address: str, folder: str, validity: str) -> str:
     return f"{address.rstrip('/')}/{quote(folder, safe='')};UIDVALIDITY={validity}/;UID="
 
 
-def _folder_of(line: Any) -> str | None:
-    """The folder name in a LIST response; None for folders that hold no messages."""
-    if isinstance(line, tuple):  # the name was sent as a literal
-        line = line[0].rpartition(b"{")[0] + line[1]
-    match = _LISTED.fullmatch(line) if isinstance(line, bytes) else None
-    if match is None or b"\\noselect" in match["flags"].lower() or b"\\nonexistent" in match["flags"].lower():
+def _joined(line: bytes | tuple[bytes, bytes]) -> bytes:
+    """A line of a LIST response. The name may have been sent as a literal."""
+    return line[0].rpartition(b"{")[0] + line[1] if isinstance(line, tuple) else line
+
+
+def _folder_of(listed: re.Match[bytes]) -> str | None:
+    """The name of a listed folder; None for one that holds no messages."""
+    if b"\\noselect" in listed["flags"].lower() or b"\\nonexistent" in listed["flags"].lower():
         return None
-    name = match["name"].strip()
+    name = listed["name"].strip()
     if name.startswith(b'"') and name.endswith(b'"'):
         name = re.sub(rb"\\(.)", rb"\1", name[1:-1])
     return decoded_folder(name.decode("ascii", "replace"))

@@ -7,7 +7,7 @@ import pytest
 from app.errors import DocumentError
 from ingest.readers.document import read_document
 from ingest.readers.hyphens import Hyphens
-from ingest.recurring.imap import _folder_of
+from ingest.recurring.imap import _LISTED
 from ingest.text_headings import MarkdownHeadings
 
 LONG = 2_000_000
@@ -32,8 +32,8 @@ def test_signs_of_subtitles_that_never_end() -> None:
 
 
 def test_a_folder_of_a_mailbox_whose_separator_never_ends() -> None:
-    assert _folder_of(b'(x) "' + b"\\a" * LONG) is None
-    assert _folder_of(b'(x) "\\\\" "a"') == "a"
+    assert _LISTED.fullmatch(b'(x) "' + b"\\a" * LONG) is None
+    assert _LISTED.fullmatch(b'(x) "\\\\" "a"') is not None
 
 
 @pytest.mark.parametrize(

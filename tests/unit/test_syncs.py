@@ -294,6 +294,11 @@ def test_a_mailbox_that_is_listed_in_part_loses_nothing(listed: Callable[..., Li
     part = listed({b"UID": b"* 1 FETCH (UID 1)\r\n"}, None)
     assert (len(part.items), part.is_whole) == (1, False)
     assert "left 1 messages out" in str(part.note)
+    unread = listed({b"LIST": b'* LIST () "/" INBOX\r\n* LIST "/" odd\r\n'}, None)
+    assert (len(unread.items), unread.is_whole) == (2, False)
+    assert "names of 1 folders" in str(unread.note)
+    literal = listed({b"LIST": b'* LIST () "/" {5}\r\nINBOX\r\n'}, None)
+    assert (len(literal.items), literal.is_whole) == (2, True)
     empty = listed({b"EXAMINE": b"* 0 EXISTS\r\n* OK [UIDVALIDITY 7] valid\r\n"}, None)
     assert (len(empty.items), empty.is_whole) == (0, True)
 
