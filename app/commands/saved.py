@@ -82,15 +82,16 @@ def run_saved(name: Name, form: Form = None, as_json: AsJson = False, local: Loc
     """
     with _opened() as searches:
         request = searches.find(name).request
-    question = SearchQuestion.model_validate(request)
+    filters = request.get("filters", {})
     form, settings = chosen_form(form, as_json), load_settings()
     service = find_service(settings, local=local)
     if service is not None:
-        print_result(RESULT.validate_json(service.post("/api/v1/search", request)), form, question.filters)
+        print_result(RESULT.validate_json(service.post("/api/v1/search", request)), form, filters)
         return
+    question = SearchQuestion.model_validate(request)
     with open_services(settings) as services:
         found = services.search.search(request_of(dict(question), services.catalog))
-        print_result(found, form, question.filters)
+        print_result(found, form, filters)
 
 
 @saved.command("rename")

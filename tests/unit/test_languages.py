@@ -28,6 +28,7 @@ from app.errors import DocumentError, UnknownCollectionError, UnknownLensError
 from app.types.access import ApiKey, Principal, Role, WebSession
 from app.types.account_view import AccountView
 from app.types.left_out import left_out
+from app.types.metadata_keys import TECHNICAL_KEYS
 from app.types.quotas import QuotaUse
 from ingest.readers import legacy_office
 from ingest.readers.compound_files import compound_file as large_compound_file
@@ -53,6 +54,7 @@ from ui.language import (
 )
 from ui.login_page import login_drawer
 from ui.page_language import LanguageOfRequest, Translated, translate_problem
+from ui.render.text import shown_key
 
 UI = ROOT / "ui"
 
@@ -411,6 +413,15 @@ def test_what_an_old_document_and_the_model_leave_out_is_told_in_german() -> Non
     _check_german(left_out({"skipped_passages": 1, "skipped": where, "unread_pages": "2, 5–7"}))
     with speaking("de"):
         assert translate_note(where) == "Zeichen 3–9, Seite 2: das Modell hat dafür keine Token"
+
+
+def test_every_metadata_key_of_the_readers_that_a_page_shows_has_a_name() -> None:
+    front = "---\nauthor: Ada\ntags: [tides, moon]\nlanguage: en\n---\n# Tides\n\nThe moon pulls.\n"
+    files = {**samples(), "front.md": front.encode()}
+    keys = {key for name, data in files.items() for key in read_document(data, uri=name).metadata} - TECHNICAL_KEYS
+    assert keys >= {"author", "from", "to", "tags"}
+    with speaking("de"):
+        assert [key for key in sorted(keys) if shown_key(key, 40) == key] == []
 
 
 def _check_german(notes: list[str]) -> None:
