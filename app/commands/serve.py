@@ -70,6 +70,7 @@ def serve(model: Model = None, host: Host = None, port: Port = None) -> None:
     """Run the API and the web page without a worker. Ingestion needs a separate `gircse worker`."""
     settings = load_settings(model=model, host=host, port=port)
     _prepare(settings)
+    typer.echo("This process ingests no documents: start `gircse worker`, too.")
     with listening_socket(settings) as listener, open_services_when_available(settings) as services:
         _serve(listener, services, open_page=False, is_patient=True)
 

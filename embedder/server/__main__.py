@@ -60,11 +60,19 @@ def _options() -> argparse.Namespace:
         description=__doc__,
         epilog="Set the key in GIRCSE_EMBEDDER_API_KEY, or in a file named by GIRCSE_EMBEDDER_API_KEY_FILE.",
     )
-    parser.add_argument("--model", default=os.environ.get("GIRCSE_MODEL") or DEFAULT_MODEL)
+    parser.add_argument(
+        "--model", default=os.environ.get("GIRCSE_MODEL") or DEFAULT_MODEL, help="name of a model, or its folder"
+    )
     parser.add_argument("--device", default=os.environ.get("GIRCSE_DEVICE") or None, help="default: CUDA, else CPU")
     parser.add_argument("--dtype", default="auto", help="auto, float32, bfloat16 or int8")
-    parser.add_argument("--host", default=os.environ.get("GIRCSE_HOST") or "127.0.0.1")
-    parser.add_argument("--port", type=int, default=int(os.environ.get("GIRCSE_PORT") or DEFAULT_PORT))
+    parser.add_argument(
+        "--host",
+        default=os.environ.get("GIRCSE_HOST") or "127.0.0.1",
+        help="address to listen at; default: %(default)s",
+    )
+    parser.add_argument(
+        "--port", type=int, default=int(os.environ.get("GIRCSE_PORT") or DEFAULT_PORT), help="default: %(default)s"
+    )
     parser.add_argument(
         "--input-type", default="document", choices=[*InputType], help="role of texts if the request gives none"
     )
