@@ -19,8 +19,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from embedder.command.standard_output import run_program
-
 ROOT = Path(__file__).resolve().parents[1]
 FILES = ("Dockerfile", "docker-compose.yml", ".github/workflows/ci.yml")
 # Matches base images and images of services, literal or as a variable's default. Variables of our own images begin with
@@ -130,4 +128,4 @@ def main(*options: str, root: Path = ROOT) -> int:
 
 
 if __name__ == "__main__":
-    run_program(lambda: main(*sys.argv[1:]))
+    sys.exit(main(*sys.argv[1:]))
