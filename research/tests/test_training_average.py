@@ -1,6 +1,5 @@
 """The mean of adapters that began with the same weights."""
 
-import runpy
 import shutil
 import sys
 
@@ -115,7 +114,7 @@ def test_adapters_that_are_not_alike_are_refused(runs, tmp_path):
 def test_by_command(runs, tmp_path, monkeypatch, capsys):
     def run(*arguments):
         monkeypatch.setattr(sys, "argv", ["average", *map(str, arguments)])
-        runpy.run_path(average.__file__, run_name="__main__")
+        average.main()
 
     run(runs[1], runs[2], "--out", tmp_path / "mean")
     assert "2 adapters averaged" in capsys.readouterr().out

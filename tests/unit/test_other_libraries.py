@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-import runpy
+import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from patience import PATIENCE_S
 from tiny_models import save_tiny_model
 
 from embedder import GircseEmbeddings, load_model_tokenizer
@@ -147,9 +148,8 @@ class TestSentenceTransformers:
         with pytest.raises(EmbedderError, match="single texts"):
             model[0].preprocess([("a", "pair")])
 
-    @pytest.mark.filterwarnings("ignore:.*found in sys.modules:RuntimeWarning")
-    def test_command_exports(self, tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(sys, "argv", ["export", str(tmp_path / "out"), "--model", str(folder)])
-        runpy.run_module("embedder.sentence_transformers", run_name="__main__")
+    def test_command_exports(self, tmp_path: Path, folder: Path) -> None:
+        command = [sys.executable, "-m", "embedder.sentence_transformers", tmp_path / "out", "--model", folder]
+        subprocess.run(command, check=True, timeout=PATIENCE_S)
         (module,) = json.loads((tmp_path / "out" / "modules.json").read_text())
         assert module["type"] == "embedder.sentence_transformers.GircseModule"
